@@ -1,0 +1,119 @@
+package bench
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+)
+
+// SchemaVersion is the version of [Run] that this package writes. A reader
+// refuses a higher one: it cannot know what it would miss.
+const SchemaVersion = 1
+
+// Limits on a run that is read. A file may come from anybody.
+const (
+	MaxResults = 100_000
+	MaxSamples = 1_000_000 // over all results
+	maxName    = 1024      // bytes
+)
+
+// ErrFuture is that a run was written by a later version of gate.
+var ErrFuture = errors.New("written by a later version of gate")
+
+// Encode writes a run as indented JSON. It refuses what [Decode] would refuse.
+func Encode(w io.Writer, r *Run) error {
+	if err := r.Check(); err != nil {
+		return fmt.Errorf("encode run: %w", err)
+	}
+	e := json.NewEncoder(w)
+	e.SetIndent("", " ")
+	return e.Encode(r)
+}
+
+// Decode reads one run and checks it. Unknown fields are ignored, since a minor
+// addition does not change the schema; a higher schema is [ErrFuture]; data
+// after the run is an error, as is a number that is not finite.
+func Decode(rd io.Reader) (*Run, error) {
+	d := json.NewDecoder(rd)
+	var r Run
+	if err := d.Decode(&r); err != nil {
+		if errors.Is(err, io.EOF) {
+			return nil, errors.New("decode run: empty file")
+		}
+		return nil, fmt.Errorf("decode run: %w", err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("decode run: data after the run")
+	}
+	if err := r.Check(); err != nil {
+		return nil, fmt.Errorf("decode run: %w", err)
+	}
+	return &r, nil
+}
+
+// Check tells the first thing that a run may not be.
+func (r *Run) Check() error {
+	switch {
+	case r.Schema > SchemaVersion:
+		return fmt.Errorf("schema %d, this is %d: %w", r.Schema, SchemaVersion, ErrFuture)
+	case r.Schema < 1:
+		return fmt.Errorf("schema %d is not a run of gate", r.Schema)
+	case !validID(r.ID):
+		return fmt.Errorf("id %.40q is not made of 1 to 128 lower-case letters, digits and '-'", r.ID)
+	case len(r.Results) > MaxResults:
+		return fmt.Errorf("%d results, at most %d", len(r.Results), MaxResults)
+	}
+	samples := 0
+	seen := make(map[[2]string]bool, len(r.Results))
+	for i := range r.Results {
+		res := &r.Results[i]
+		if err := res.check(); err != nil {
+			return fmt.Errorf("result %d (%.80s %.40s): %w", i, res.Benchmark, res.Measure, err)
+		}
+		key := [2]string{res.Benchmark, res.Measure}
+		if seen[key] {
+			return fmt.Errorf("result %d: %.80s %.40s stands twice", i, res.Benchmark, res.Measure)
+		}
+		seen[key] = true
+		if samples += len(res.Samples); samples > MaxSamples {
+			return fmt.Errorf("more than %d samples", MaxSamples)
+		}
+	}
+	return nil
+}
+
+func (r *Result) check() error {
+	switch {
+	case r.Benchmark == "" || r.Measure == "":
+		return errors.New("no name")
+	case len(r.Benchmark) > maxName || len(r.Measure) > maxName:
+		return fmt.Errorf("name longer than %d bytes", maxName)
+	}
+	last := -1
+	for _, s := range r.Samples {
+		if !finite(s.Value) || !finite(s.Floor) {
+			return fmt.Errorf("round %d: not a finite number", s.Round)
+		}
+		if s.Round <= last {
+			return fmt.Errorf("round %d follows round %d", s.Round, last)
+		}
+		last = s.Round
+	}
+	prev := 0
+	for _, n := range r.Looks {
+		if n <= prev || n > len(r.Samples) {
+			return fmt.Errorf("look after %d of %d samples", n, len(r.Samples))
+		}
+		prev = n
+	}
+	return nil
+}
+
+func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
+
+func validID(id string) bool {
+	return id != "" && len(id) <= 128 && strings.Trim(id, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
+}

@@ -1,0 +1,99 @@
+package bench
+
+import (
+	"slices"
+	"strings"
+)
+
+// Better is the direction in which a measure improves.
+type Better string
+
+// The two directions.
+const (
+	Lower  Better = "lower"
+	Higher Better = "higher"
+)
+
+// Kind is the lane that takes a measure.
+type Kind string
+
+// The lanes.
+const (
+	Static Kind = "static" // from loading a program
+	Micro  Kind = "micro"  // from BPF_PROG_TEST_RUN
+	Macro  Kind = "macro"  // from run_time_ns and run_cnt of an attached program
+)
+
+// A Measure is something that is counted about a program or benchmark.
+type Measure struct {
+	Name string
+	// Unit is "ns", "insns", "bytes", "states", "us" or "count". A unit
+	// is that of one sample, so latency is ns for one run of the program.
+	Unit   string
+	Better Better
+	// Exact tells that the same inputs give the same number: one sample says
+	// all, and any difference is real. Otherwise the measure is noisy, and
+	// only statistics over many rounds can tell a difference.
+	Exact bool
+	// Static tells that loading is enough; nothing is run.
+	Static bool
+	Help   string
+}
+
+// Names of the measures that code refers to.
+const (
+	Latency         = "latency"
+	Runs            = "runs"
+	RecursionMisses = "recursion_misses"
+	VerifiedInsns   = "verified_insns"
+	PeakStates      = "peak_states"
+	TotalStates     = "total_states"
+	StackDepth      = "stack_depth"
+	VerificationUS  = "verification_time"
+	XlatedInsns     = "xlated_insns"
+	JitedBytes      = "jited_bytes"
+	Memlock         = "memlock"
+)
+
+// measures is the one table of measures. The static ones are named as veristat
+// names them, where it has them.
+var measures = []Measure{
+	{Latency, "ns", Lower, false, false, "time of one run of the program"},
+	{Runs, "count", Lower, false, false, "runs of the program during one round of work"},
+	{RecursionMisses, "count", Lower, false, false, "runs the kernel skipped because the program was already running on that CPU"},
+	{VerifiedInsns, "insns", Lower, true, true, "instructions the verifier processed, of at most 1,000,000"},
+	{PeakStates, "states", Lower, true, true, "verifier states held at once"},
+	{TotalStates, "states", Lower, true, true, "verifier states created"},
+	{StackDepth, "bytes", Lower, true, true, "stack of the program and its subprograms as the verifier adds it up, of at most 512"},
+	{VerificationUS, "us", Lower, false, true, "time the verifier took"},
+	{XlatedInsns, "insns", Lower, true, true, "instructions after the verifier's rewriting"},
+	{JitedBytes, "bytes", Lower, true, true, "machine code of the program and its subprograms"},
+	{Memlock, "bytes", Lower, true, true, "locked memory charged to the program"},
+}
+
+// Measures returns every measure, static ones last, in the order of reports.
+func Measures() []Measure { return slices.Clone(measures) }
+
+// LookupMeasure finds a measure by name.
+func LookupMeasure(name string) (Measure, bool) {
+	i := slices.IndexFunc(measures, func(m Measure) bool { return m.Name == name })
+	if i < 0 {
+		return Measure{}, false
+	}
+	return measures[i], true
+}
+
+// MeasureOrder compares two measure names by their place in the table;
+// unknown names come last, by name.
+func MeasureOrder(a, b string) int {
+	at := func(name string) int {
+		if i := slices.IndexFunc(measures, func(m Measure) bool { return m.Name == name }); i >= 0 {
+			return i
+		}
+		return len(measures)
+	}
+	if d := at(a) - at(b); d != 0 {
+		return d
+	}
+	return strings.Compare(a, b)
+}

@@ -1,0 +1,147 @@
+package bench
+
+import "time"
+
+// A Run is all results of one revision on one testbed. It holds the raw
+// samples, never only their summary.
+type Run struct {
+	// Schema is the version of this structure; see [SchemaVersion].
+	Schema int `json:"schema"`
+	// ID names the run: unique, made of lower-case letters, digits and '-'.
+	ID   string    `json:"id"`
+	Time time.Time `json:"time"`
+	// Session is shared by the runs that were measured side by side, in the
+	// same rounds; only those may be compared in pairs. Empty: alone.
+	Session  string   `json:"session,omitempty"`
+	Revision Revision `json:"revision"`
+	Testbed  Testbed  `json:"testbed"`
+	// Seed made every random order of the session.
+	Seed uint64 `json:"seed"`
+	Tool string `json:"tool,omitempty"` // version of gate that made the run
+
+	Programs []ProgramResult `json:"programs,omitempty"`
+	Results  []Result        `json:"results,omitempty"`
+	Skipped  []Skip          `json:"skipped,omitempty"`
+	// Warnings doubt the whole run: a noisy host, an old kernel.
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+// Revision says what was built.
+type Revision struct {
+	// Name is what the user wrote or what stands for it: a ref, a file.
+	Name string `json:"name"`
+	// Commit is the full object name; empty outside git.
+	Commit string `json:"commit,omitempty"`
+	Branch string `json:"branch,omitempty"`
+	// Dirty tells that tracked files differed from Commit.
+	Dirty bool `json:"dirty,omitempty"`
+}
+
+// Short is the revision's name for people: at most 12 digits of a commit.
+func (r Revision) Short() string {
+	const digits = 7
+	switch {
+	case r.Commit == "":
+		return r.Name
+	case r.Dirty:
+		return r.Commit[:min(digits, len(r.Commit))] + "+dirty"
+	case r.Name != "" && r.Name != r.Commit && r.Name != "HEAD":
+		return r.Name + " " + r.Commit[:min(digits, len(r.Commit))]
+	default:
+		return r.Commit[:min(digits, len(r.Commit))]
+	}
+}
+
+// Testbed is what else a noisy number depends on.
+type Testbed struct {
+	// Name is given by the user; empty means that [Testbed.Slug] speaks.
+	Name   string `json:"name,omitempty"`
+	Kernel string `json:"kernel"` // uname -r
+	Arch   string `json:"arch"`   // GOARCH
+	CPU    string `json:"cpu"`    // model name
+	CPUs   int    `json:"cpus"`   // online
+	// JIT is false where programs are interpreted.
+	JIT bool `json:"jit"`
+	// Hardened tells that programs are loaded with Spectre mitigations
+	// (no CAP_PERFMON, or net.core.bpf_jit_harden).
+	Hardened       bool   `json:"hardened,omitempty"`
+	Clang          string `json:"clang,omitempty"` // version; empty when nothing was compiled here
+	Virtualization string `json:"virtualization,omitempty"`
+}
+
+// ProgramResult is what the verifier said of one program.
+type ProgramResult struct {
+	Program string  `json:"program"`
+	Object  string  `json:"object"` // file, relative to its tree
+	Type    string  `json:"type,omitempty"`
+	Outcome Outcome `json:"outcome"`
+	// Reason is why the program was not accepted, in one line.
+	Reason string `json:"reason,omitempty"`
+	// LogTail is the end of the verifier's log of a rejected program.
+	LogTail []string `json:"log_tail,omitempty"`
+	// LogPath is where the full log was saved.
+	LogPath string `json:"log_path,omitempty"`
+	// Digest identifies the program and all that its result can depend on:
+	// relocated instructions, flags, attach type, initial map contents, and
+	// the same of everything reachable by tail call. Empty: unknown.
+	Digest string `json:"digest,omitempty"`
+}
+
+// Outcome is the kernel verifier's answer.
+type Outcome string
+
+// The answers. NotLoaded is that the program never reached the verifier.
+const (
+	Accepted  Outcome = "accepted"
+	Rejected  Outcome = "rejected"
+	NotLoaded Outcome = "not loaded"
+)
+
+// A Result is one measure of one benchmark (or, when static, of one program).
+type Result struct {
+	// Benchmark is "program/case", or the program alone for static measures.
+	Benchmark string   `json:"benchmark"`
+	Program   string   `json:"program"`
+	Measure   string   `json:"measure"`
+	Kind      Kind     `json:"kind"`
+	Samples   []Sample `json:"samples"`
+	// Looks are the numbers of rounds at which the session looked at this
+	// result, increasing; the last one is where it stopped.
+	Looks []int `json:"looks,omitempty"`
+	// Final tells that the last look was the last that the budget allowed,
+	// and so spent what was left of alpha.
+	Final bool `json:"final,omitempty"`
+	// Path is how the program was driven: "driver", "attached", "repeat",
+	// "veth native", …
+	Path string `json:"path,omitempty"`
+	// Answer is what the program returned, such as "XDP_PASS".
+	Answer   string   `json:"answer,omitempty"`
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+// A Sample is one number of one round, that is of one load: for a noisy measure
+// the median of the readings taken inside that load.
+type Sample struct {
+	// Round counts from 0. Equal rounds of two runs of a session are a pair.
+	Round int     `json:"round"`
+	Value float64 `json:"value"` // in the measure's unit
+	// Floor is the same reading of an empty program in the same round; 0 where
+	// there is none. It is shown, and scales margins; it is never subtracted
+	// before judging.
+	Floor float64 `json:"floor,omitempty"`
+	// Offset is where the program's machine code starts within its 64-byte
+	// line, 0 to 63; -1 where unknown.
+	Offset int `json:"offset"`
+	// Switches counts context switches of the measuring thread, Steal the
+	// hundredths of a second that the hypervisor took from its CPU.
+	Switches int64 `json:"switches,omitempty"`
+	Steal    int64 `json:"steal,omitempty"`
+}
+
+// A Skip is something that was not measured, and why.
+type Skip struct {
+	Name   string `json:"name"`
+	Reason string `json:"reason"`
+	// Hint is what to do about it, where there is something.
+	Hint string `json:"hint,omitempty"`
+}

@@ -1,0 +1,119 @@
+package bench
+
+import (
+	"fmt"
+	"time"
+)
+
+// A Program says how one eBPF program of an object is found and loaded.
+type Program struct {
+	// Name is the BTF function name, the identity of the program in base and
+	// head. (The kernel's own names stop at 15 characters.)
+	Name   string
+	Object string // slash-separated, relative to the config's directory
+	Pos    Pos
+	// Type overrides what the ELF section says, such as "tc" for a program in
+	// a section of the loader's own naming. Section syntax: "xdp", "tc", …
+	Type string
+	// Attach overrides the attach target, such as "kprobe/tcp_v4_connect".
+	Attach string
+	// Constants are set in .rodata, .data and .bss before loading.
+	Constants []Constant
+	Maps      []MapSetup
+}
+
+// A Constant is a global variable and its value.
+type Constant struct {
+	Name  string
+	Value Value
+	Pos   Pos
+}
+
+// A MapSetup says what a map holds before each load is measured.
+type MapSetup struct {
+	Name string
+	Pos  Pos
+	// MaxEntries overrides the object's size; 0 keeps it.
+	MaxEntries uint32
+	Entries    []Entry
+}
+
+// An Entry is one key and value; a [Range] in the key makes it many.
+type Entry struct {
+	Key, Value Value
+}
+
+// A Benchmark is a program with an input and a way to drive it.
+type Benchmark struct {
+	// Name is "program/case".
+	Name    string
+	Program string
+	Pos     Pos
+	// Packets are the inputs, in the order in which they are given: whole
+	// frames from the Ethernet header on. Empty: the built-in set.
+	Packets [][]byte
+	// Context is the raw context of programs that take one instead of a
+	// packet (raw_tp arguments, sk_lookup, syscall).
+	Context []byte
+	// Expect is the answer of the program, by name ("XDP_PASS") or number.
+	// Empty: the first answer of each packet is learned, and a different one
+	// later is an error.
+	Expect string
+	// Repeat is the runs of one reading; 0 means [DefaultRepeat].
+	Repeat int
+	// Warm is the passes over all packets before the first reading.
+	Warm int
+	// KeepPacket gives the program its own output as the next input, as a
+	// plain repeat does. The default restores the packet before every run.
+	KeepPacket bool
+	// Drain names the maps that are emptied before each reading: queues,
+	// stacks, ring buffers, perf buffers, hash maps.
+	Drain []string
+	// Veth makes it a macro benchmark: the program is attached to a veth pair
+	// and Packets are sent from its peer. Nil: micro.
+	Veth *Veth
+	// Budget is the time that measuring may take; 0 is the suite's share.
+	Budget time.Duration
+}
+
+// DefaultRepeat is the runs of one reading: about 0.1 ms for a program of
+// 100 ns, long against the clock and short against a scheduler tick.
+const DefaultRepeat = 1000
+
+// A Veth says how real packets are driven through an attached program.
+type Veth struct {
+	// Mode is "native" or "generic" for XDP, "ingress" or "egress" for tc.
+	Mode string
+	// Count is how many packets a round sends; 0 means [DefaultVethCount].
+	Count int
+	// MinRuns is the number of runs below which a round gives no sample;
+	// 0 means 90% of Count.
+	MinRuns int
+}
+
+// DefaultVethCount is the number of packets of one macro round.
+const DefaultVethCount = 20000
+
+// Pos is a place in a file. Line and Col count from 1; Line 0 is no place.
+type Pos struct {
+	File      string
+	Line, Col int
+}
+
+// String is "file:line:col", as compilers write it.
+func (p Pos) String() string {
+	if p.Line == 0 {
+		return p.File
+	}
+	return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Col)
+}
+
+// A Diagnostic is a mistake in something a person wrote, and where it is.
+type Diagnostic struct {
+	Pos     Pos
+	Message string // lower case, no full stop
+	Hint    string // what to write instead; may be empty
+}
+
+// Error is the position and the message, without the hint.
+func (d *Diagnostic) Error() string { return d.Pos.String() + ": " + d.Message }

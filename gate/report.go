@@ -1,0 +1,136 @@
+package gate
+
+import (
+	"fmt"
+
+	"github.com/org/ebpf-bench-gate/bench"
+)
+
+// Verdict is what is known of one comparison or of a suite.
+type Verdict int
+
+// The verdicts. Inconclusive is the zero value: what nobody decided is not
+// known, and never passes.
+const (
+	Inconclusive Verdict = iota
+	Pass
+	Improved
+	Regressed
+	Added   // only head has it
+	Missing // only base has it
+)
+
+var verdictNames = [...]string{"inconclusive", "pass", "improved", "regressed", "added", "missing"}
+
+// String is the verdict in lower case, as reports and JSON have it.
+func (v Verdict) String() string {
+	if v < 0 || int(v) >= len(verdictNames) {
+		return fmt.Sprintf("verdict(%d)", int(v))
+	}
+	return verdictNames[v]
+}
+
+// MarshalText implements [encoding.TextMarshaler].
+func (v Verdict) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (v *Verdict) UnmarshalText(b []byte) error {
+	for i, n := range verdictNames {
+		if n == string(b) {
+			*v = Verdict(i)
+			return nil
+		}
+	}
+	return fmt.Errorf("unknown verdict %q", b)
+}
+
+// A Report is the judgement of a whole suite.
+type Report struct {
+	Verdict Verdict `json:"verdict"`
+	// Base is empty where head was held against history or nothing.
+	Base        *bench.Revision `json:"base,omitempty"`
+	Head        bench.Revision  `json:"head"`
+	Testbed     bench.Testbed   `json:"testbed"`
+	Seed        uint64          `json:"seed"`
+	Baseline    *Baseline       `json:"baseline,omitempty"`
+	Comparisons []Comparison    `json:"comparisons"`
+	// Programs are those the verifier did not accept in head, or that it
+	// answered differently on the two sides.
+	Programs []bench.ProgramResult `json:"programs,omitempty"`
+	Skipped  []bench.Skip          `json:"skipped,omitempty"`
+	Warnings []string              `json:"warnings,omitempty"`
+	// Summary is one sentence: the verdict in words.
+	Summary string `json:"summary"`
+	Hint    string `json:"hint,omitempty"`
+}
+
+// A Comparison is one measure of one benchmark, head against base or history.
+type Comparison struct {
+	Benchmark string     `json:"benchmark"`
+	Program   string     `json:"program"`
+	Measure   string     `json:"measure"`
+	Unit      string     `json:"unit"`
+	Kind      bench.Kind `json:"kind"`
+	Verdict   Verdict    `json:"verdict"`
+	// Judged tells that the policy has a limit for the measure. A row that is
+	// only told has the verdict Pass, Improved or Regressed as its numbers
+	// are, and no part in the suite's verdict.
+	Judged bool `json:"judged"`
+	// Warn tells that the change exceeds the policy's warn margin.
+	Warn bool `json:"warn,omitempty"`
+	// Base and Head are medians over the rounds, in Unit; Floor is that of the
+	// empty program. Nil: there is none.
+	Base  *float64 `json:"base,omitempty"`
+	Head  *float64 `json:"head,omitempty"`
+	Floor *float64 `json:"floor,omitempty"`
+	// Change is head against base as a ratio: +0.05 is 5% more. Nil where base
+	// is 0 or missing.
+	Change *float64 `json:"change,omitempty"`
+	// Interval is the verdict's own interval of Change; nil where exact.
+	Interval *Interval `json:"interval,omitempty"`
+	Exact    bool      `json:"exact,omitempty"`
+	Rounds   int       `json:"rounds,omitempty"`
+	// P is the p-value that decided, or the smallest one if none did.
+	P *float64 `json:"p,omitempty"`
+	// T is Welch's or the paired t statistic with its two-sided p, for those
+	// who want the classical test. It decides nothing here.
+	T *TStatistic `json:"t,omitempty"`
+	// Limit is the margin in words: "slower by less than 3%".
+	Limit string `json:"limit,omitempty"`
+	// Detectable is the smallest slowdown, as a ratio of base, that this run
+	// would have called Regressed nine times in ten.
+	Detectable *float64  `json:"detectable,omitempty"`
+	Boundary   *Boundary `json:"boundary,omitempty"`
+	Reason     string    `json:"reason,omitempty"` // why this verdict, where the numbers do not say
+	Path       string    `json:"path,omitempty"`
+	Warnings   []string  `json:"warnings,omitempty"`
+}
+
+// An Interval holds the true change with probability Level (after correction
+// for many comparisons and looks).
+type Interval struct {
+	Low   float64 `json:"low"`
+	High  float64 `json:"high"`
+	Level float64 `json:"level"`
+}
+
+// A TStatistic is the classical t-test of the same samples.
+type TStatistic struct {
+	T       float64 `json:"t"`
+	Freedom float64 `json:"freedom"`
+	P       float64 `json:"p"` // two-sided
+}
+
+// A Boundary is the number that a [Threshold] gives today.
+type Boundary struct {
+	Test    Test     `json:"test"`
+	Lower   *float64 `json:"lower,omitempty"`
+	Upper   *float64 `json:"upper,omitempty"`
+	Samples int      `json:"samples"`
+}
+
+// A Baseline is what a comparison was held against, and why that.
+type Baseline struct {
+	Why  string   `json:"why"` // "12 runs of main on this testbed"
+	Runs []string `json:"runs"`
+}

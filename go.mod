@@ -1,0 +1,3 @@
+module github.com/org/ebpf-bench-gate
+
+go 1.25.0
