@@ -47,6 +47,10 @@ func (v *Verdict) UnmarshalText(b []byte) error {
 // A Report is the judgement of a whole suite.
 type Report struct {
 	Verdict Verdict `json:"verdict"`
+	// Asked tells that there was something to judge head by. False only where
+	// [CompareHistory] found no history (and no Max in the policy): nobody asked
+	// for a verdict, Verdict is Inconclusive, and a caller may exit 0.
+	Asked bool `json:"asked"`
 	// Base is empty where head was held against history or nothing.
 	Base        *bench.Revision `json:"base,omitempty"`
 	Head        bench.Revision  `json:"head"`
@@ -76,8 +80,15 @@ type Comparison struct {
 	// only told has the verdict Pass, Improved or Regressed as its numbers
 	// are, and no part in the suite's verdict.
 	Judged bool `json:"judged"`
-	// Warn tells that the change exceeds the policy's warn margin.
+	// Open tells that more rounds may still decide this row: it is judged,
+	// paired, Inconclusive, and has a look left.
+	Open bool `json:"open,omitempty"`
+	// Warn tells that the change surely exceeds the policy's warn margin while
+	// the row does not fail.
 	Warn bool `json:"warn,omitempty"`
+	// Unchanged tells that base and head are the same program to the kernel, so
+	// that a difference in time is this run's own noise.
+	Unchanged bool `json:"unchanged,omitempty"`
 	// Base and Head are medians over the rounds, in Unit; Floor is that of the
 	// empty program. Nil: there is none.
 	Base  *float64 `json:"base,omitempty"`
@@ -89,7 +100,8 @@ type Comparison struct {
 	// Interval is the verdict's own interval of Change; nil where exact.
 	Interval *Interval `json:"interval,omitempty"`
 	Exact    bool      `json:"exact,omitempty"`
-	Rounds   int       `json:"rounds,omitempty"`
+	// Rounds is the number of pairs at the look that decided, or at the last one.
+	Rounds int `json:"rounds,omitempty"`
 	// P is the p-value that decided, or the smallest one if none did.
 	P *float64 `json:"p,omitempty"`
 	// T is Welch's or the paired t statistic with its two-sided p, for those
@@ -97,6 +109,9 @@ type Comparison struct {
 	T *TStatistic `json:"t,omitempty"`
 	// Limit is the margin in words: "slower by less than 3%".
 	Limit string `json:"limit,omitempty"`
+	// Margin is the fail margin on the scale of Change, 0 or more: Interval lies
+	// above it (for measures that are better lower) where the row is Regressed.
+	Margin *float64 `json:"margin,omitempty"`
 	// Detectable is the smallest slowdown, as a ratio of base, that this run
 	// would have called Regressed nine times in ten.
 	Detectable *float64  `json:"detectable,omitempty"`
