@@ -1,0 +1,37 @@
+# Begin with `make demo` or `make test`; both set up what is missing.
+
+GO ?= go
+LINT := $(GO) tool -modfile=tools.mod golangci-lint
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test build bench lint setup clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
+
+demo: ## set up, build, and catch a regression on the running kernel
+	@scripts/setup.sh demo
+	@$(MAKE) --no-print-directory build
+	@scripts/demo.sh
+
+test: ## set up and run all tests; those of the kernel skip without root
+	@scripts/setup.sh test
+	$(GO) test ./...
+
+build: ## build bin/gate, static
+	CGO_ENABLED=0 $(GO) build -trimpath -o bin/gate ./cmd/gate
+
+bench: ## set up, and measure the measuring
+	@scripts/setup.sh test
+	@scripts/bench.sh
+
+lint: ## run the linters (the first time builds them, which takes minutes)
+	$(LINT) run
+
+setup: ## install what demo and tests need, with apt
+	@scripts/setup.sh demo
+	@scripts/setup.sh test
+
+clean: ## remove what was built; stored runs stay
+	rm -rf bin
+	$(MAKE) -s -C examples/fun-xdp clean
