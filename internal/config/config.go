@@ -6,7 +6,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
+
+	"go.yaml.in/yaml/v3"
 
 	"github.com/org/ebpf-bench-gate/bench"
 	"github.com/org/ebpf-bench-gate/gate"
@@ -107,12 +110,67 @@ func Load(path string) (*Suite, error) {
 // Parse reads a config. The file's name stands in positions, and captures of
 // packets are read from its directory. The error is [Diagnostics].
 func Parse(file string, src []byte) (*Suite, error) {
-	return nil, Diagnostics{{Pos: bench.Pos{File: file, Line: 1, Col: 1}, Message: "not implemented"}}
+	s := &Suite{File: file, Dir: filepath.Dir(file), Policy: gate.DefaultPolicy()}
+	r := &reader{source: file, dir: s.Dir}
+	root := r.tree(src)
+	if root == nil {
+		return nil, r.err()
+	}
+	hasVersion := false
+	ok := r.mapping(root, "the config", fields{
+		"version":    func(_, v *yaml.Node) { hasVersion = true; s.Version = r.version(v) },
+		"build":      func(k, v *yaml.Node) { s.Build = r.build(k, v) },
+		"programs":   func(_, v *yaml.Node) { s.Programs = r.programs(v) },
+		"benchmarks": func(_, v *yaml.Node) { s.Benchmarks = r.benchmarks(v) },
+		"policy":     func(_, v *yaml.Node) { s.Policy = r.policy(v) },
+	})
+	if ok && !hasVersion {
+		r.fail(root, "start with version: 1", "the config has no version")
+	}
+	r.known(s.Benchmarks, s.Programs)
+	if err := r.err(); err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // ParsePolicy reads the version and the policy of a config, and nothing else:
-// for a base revision whose other parts may be older or newer than the tree at
-// hand. The error is [Diagnostics].
+// for a base revision whose other parts may not fit the tree at hand. The error
+// is [Diagnostics].
 func ParsePolicy(file string, src []byte) (gate.Policy, error) {
-	return gate.Policy{}, Diagnostics{{Pos: bench.Pos{File: file, Line: 1, Col: 1}, Message: "not implemented"}}
+	p := gate.DefaultPolicy()
+	r := &reader{source: file}
+	root := r.tree(src)
+	if root == nil {
+		return gate.Policy{}, r.err()
+	}
+	if root.Kind != yaml.MappingNode {
+		r.wrong(root, "the config", "a mapping")
+	}
+	hasVersion := false
+	for key, v := range pairs(root) {
+		switch key.Value {
+		case "version":
+			hasVersion = true
+			r.version(v)
+		case "policy":
+			p = r.policy(v)
+		}
+	}
+	if root.Kind == yaml.MappingNode && !hasVersion {
+		r.fail(root, "start with version: 1", "the config has no version")
+	}
+	if err := r.err(); err != nil {
+		return gate.Policy{}, err
+	}
+	return p, nil
+}
+
+// version checks that the config is of the language that this package reads.
+func (r *reader) version(n *yaml.Node) int {
+	w, ok := r.word(n, "version", "a number")
+	if ok && w != strconv.Itoa(Version) {
+		r.fail(n, fmt.Sprintf("this gate reads version: %d", Version), "version %s is not known to this version of gate", quote(w))
+	}
+	return Version
 }
