@@ -1,0 +1,64 @@
+package bpf
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"github.com/vishvananda/netlink"
+)
+
+// attachments are programs attached in the session's namespace. They hold the
+// links: one that the collector closes is detached, silently.
+type attachments struct {
+	links []link.Link
+	veths []netlink.Link
+}
+
+// attachXDP attaches a program to the namespace's lo, in generic mode. From then
+// on the kernel keeps it in the XDP dispatcher, and test runs of it do not wait
+// for an RCU grace period.
+func (s *Session) attachXDP(p *ebpf.Program) (*attachments, error) {
+	lo, err := netlink.LinkByName("lo")
+	if err != nil {
+		return nil, err
+	}
+	l, err := link.AttachXDP(link.XDPOptions{Program: p, Interface: lo.Attrs().Index, Flags: link.XDPGenericMode})
+	if err != nil {
+		return nil, fmt.Errorf("attach to lo: %w", err)
+	}
+	return &attachments{links: []link.Link{l}}, nil
+}
+
+// attach attaches a program to a veth pair made for it.
+func (a *attachments) attach(p *ebpf.Program) error {
+	name := fmt.Sprintf("gate%d", len(a.veths))
+	v := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: name}, PeerName: name + "p"}
+	if err := netlink.LinkAdd(v); err != nil {
+		return fmt.Errorf("make a veth pair: %w", err)
+	}
+	a.veths = append(a.veths, v)
+	dev, err := netlink.LinkByName(name)
+	if err != nil {
+		return err
+	}
+	l, err := link.AttachXDP(link.XDPOptions{Program: p, Interface: dev.Attrs().Index, Flags: link.XDPGenericMode})
+	if err != nil {
+		return err
+	}
+	a.links = append(a.links, l)
+	return nil
+}
+
+func (a *attachments) close() error {
+	var errs []error
+	for _, l := range a.links {
+		errs = append(errs, l.Close())
+	}
+	for _, v := range a.veths {
+		errs = append(errs, netlink.LinkDel(v))
+	}
+	a.links, a.veths = nil, nil
+	return errors.Join(errs...)
+}

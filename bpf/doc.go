@@ -1,0 +1,24 @@
+// Package bpf is everything that touches the kernel: opening objects, loading
+// programs, driving them and reading what they cost. It fills [bench.Result]s
+// and judges nothing.
+//
+// The flow, in order:
+//
+//  1. [OpenObject] reads an ELF object; [Object.Load] loads one program of it,
+//     by itself, with only the maps that it uses, and the constants, sizes and
+//     contents that the config gives them.
+//  2. [Static] reads what the verifier and the JIT said of a loaded program.
+//  3. A [Session] is a locked thread in a network namespace of its own, pinned
+//     to a CPU. [Session.Micro] and [Session.Macro] prepare a benchmark on it,
+//     and each Round of that is one fresh load of every side.
+//  4. [Host] describes the machine: the testbed of a run, and what gate doctor
+//     prints.
+//
+// Nothing that it creates has a name on the host: namespaces are anonymous,
+// programs and maps are never pinned, links and the statistics switch are held
+// by file descriptors. What a killed process leaves behind is therefore
+// nothing.
+//
+// Linux 5.8 is the minimum; what needs a later kernel says so. See
+// docs/measuring.md for the facts that the package rests on.
+package bpf

@@ -1,0 +1,307 @@
+package bpf
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/btf"
+
+	"github.com/org/ebpf-bench-gate/bench"
+)
+
+// MaxObjectSize is the size in bytes of the largest object file that is read.
+const MaxObjectSize = 256 << 20
+
+// An Object is an ELF file with eBPF programs, read but not loaded.
+type Object struct {
+	Path string
+	spec *ebpf.CollectionSpec
+	// setups of the config by program; those of other programs matter too,
+	// since a program array may hold them.
+	programs map[string]bench.Program
+}
+
+// OpenObject reads an object file. The error says whether the file is empty,
+// truncated, or no eBPF object at all.
+func OpenObject(path string) (*Object, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case st.IsDir():
+		return nil, fmt.Errorf("%s is a directory, not an eBPF object", path)
+	case st.Size() == 0:
+		return nil, fmt.Errorf("%s is empty, not an eBPF object", path)
+	case st.Size() > MaxObjectSize:
+		return nil, fmt.Errorf("%s has %d bytes, more than the %d of any eBPF object", path, st.Size(), MaxObjectSize)
+	}
+	return readObject(path, f)
+}
+
+func readObject(path string, r io.ReaderAt) (o *Object, err error) {
+	// An ELF parser fed with a damaged file must not take the gate down.
+	defer func() {
+		if p := recover(); p != nil {
+			o, err = nil, fmt.Errorf("%s: not a readable eBPF object: %v", path, p)
+		}
+	}()
+	spec, err := ebpf.LoadCollectionSpecFromReader(r)
+	if err != nil {
+		var magic [4]byte
+		if n, _ := r.ReadAt(magic[:], 0); n < 4 || string(magic[:]) != "\x7fELF" {
+			return nil, fmt.Errorf("%s is not an ELF file: give an object (.o) or a C source (.bpf.c)", path)
+		}
+		return nil, fmt.Errorf("%s: not a readable eBPF object (truncated?): %w", path, err)
+	}
+	if len(spec.Programs) == 0 {
+		return nil, fmt.Errorf("%s has no eBPF programs", path)
+	}
+	// Pinning by name would share state with, and leave it on, the host.
+	for _, m := range spec.Maps {
+		m.Pinning = ebpf.PinNone
+		if m.InnerMap != nil {
+			m.InnerMap.Pinning = ebpf.PinNone
+		}
+	}
+	plainKconfig(spec)
+	return &Object{Path: path, spec: spec}, nil
+}
+
+// plainKconfig strips typedefs from the types of kconfig externs: libbpf takes
+// LINUX_KERNEL_VERSION as __u32, cilium/ebpf as a plain integer only.
+func plainKconfig(spec *ebpf.CollectionSpec) {
+	m := spec.Maps[".kconfig"]
+	if m == nil {
+		return
+	}
+	ds, ok := m.Value.(*btf.Datasec)
+	if !ok {
+		return
+	}
+	for _, v := range ds.Vars {
+		if v, ok := v.Type.(*btf.Var); ok {
+			v.Type = btf.UnderlyingType(v.Type)
+		}
+	}
+}
+
+// Configure gives the object what the config says of its programs. It reports
+// names that the object does not have.
+func (o *Object) Configure(programs []bench.Program) error {
+	var errs []error
+	o.programs = make(map[string]bench.Program, len(programs))
+	for _, p := range programs {
+		spec, ok := o.spec.Programs[p.Name]
+		if !ok {
+			errs = append(errs, &bench.Diagnostic{
+				Pos:     p.Pos,
+				Message: fmt.Sprintf("%s has no program %q", p.Object, p.Name),
+				Hint:    "it has " + strings.Join(o.Programs(), ", "),
+			})
+			continue
+		}
+		if err := retype(spec, p); err != nil {
+			errs = append(errs, &bench.Diagnostic{Pos: p.Pos, Message: err.Error()})
+			continue
+		}
+		o.programs[p.Name] = p
+	}
+	return errors.Join(errs...)
+}
+
+// Programs returns the BTF names of all programs, sorted.
+func (o *Object) Programs() []string {
+	names := make([]string, 0, len(o.spec.Programs))
+	for n := range o.spec.Programs {
+		names = append(names, n)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Has tells whether the object has the program.
+func (o *Object) Has(program string) bool { return o.spec.Programs[program] != nil }
+
+// Type returns the program's type as the kernel names it: "xdp", "sched_cls", …
+func (o *Object) Type(program string) string {
+	if p := o.spec.Programs[program]; p != nil {
+		return typeName(p.Type)
+	}
+	return ""
+}
+
+// Section returns the ELF section of the program.
+func (o *Object) Section(program string) string {
+	if p := o.spec.Programs[program]; p != nil {
+		return p.SectionName
+	}
+	return ""
+}
+
+// prune copies what loading one program needs: the program, its maps, and the
+// programs that those maps hold, so that one failure never hides another.
+func (o *Object) prune(program string) (*ebpf.CollectionSpec, error) {
+	out := &ebpf.CollectionSpec{
+		Maps:      map[string]*ebpf.MapSpec{},
+		Programs:  map[string]*ebpf.ProgramSpec{},
+		Types:     o.spec.Types,
+		ByteOrder: o.spec.ByteOrder,
+	}
+	var addProgram func(name string) error
+	addMap := func(name string) error {
+		m := o.spec.Maps[name]
+		if m == nil || out.Maps[name] != nil {
+			return nil // the loader reports the missing map
+		}
+		m = m.Copy()
+		out.Maps[name] = m
+		for _, kv := range m.Contents {
+			if callee, ok := kv.Value.(string); ok && m.Type == ebpf.ProgramArray {
+				if err := addProgram(callee); err != nil {
+					return err
+				}
+			}
+		}
+		for _, setup := range o.setups() {
+			if setup.Name != name || m.Type != ebpf.ProgramArray {
+				continue
+			}
+			for _, e := range setup.Entries {
+				callee, ok := programRef(e.Value)
+				if !ok {
+					return &bench.Diagnostic{Pos: e.Value.Pos, Message: "a program array holds programs", Hint: "write {program: NAME}"}
+				}
+				if !o.Has(callee) {
+					return &bench.Diagnostic{
+						Pos: e.Value.Pos, Message: fmt.Sprintf("no program %q in %s", callee, o.Path),
+						Hint: "it has " + strings.Join(o.Programs(), ", "),
+					}
+				}
+				if err := addProgram(callee); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
+	addProgram = func(name string) error {
+		p := o.spec.Programs[name]
+		if p == nil {
+			return fmt.Errorf("no program %q in %s", name, o.Path)
+		}
+		if out.Programs[name] != nil {
+			return nil
+		}
+		out.Programs[name] = p.Copy()
+		for _, ins := range p.Instructions {
+			if ref := ins.Reference(); ins.IsLoadFromMap() && ref != "" {
+				if err := addMap(ref); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
+	if err := addProgram(program); err != nil {
+		return nil, err
+	}
+	return out, o.globals(out)
+}
+
+// setups are the map setups of all configured programs: a map belongs to the
+// object, whichever program's entry sets it up.
+func (o *Object) setups() []bench.MapSetup {
+	var all []bench.MapSetup
+	for _, name := range o.Programs() {
+		all = append(all, o.programs[name].Maps...)
+	}
+	return all
+}
+
+// globals writes the global variables, with the config's constants applied,
+// into the contents of the pruned data sections.
+func (o *Object) globals(out *ebpf.CollectionSpec) error {
+	values := make(map[string][]byte)
+	for _, name := range o.Programs() {
+		for _, c := range o.programs[name].Constants {
+			v := o.spec.Variables[c.Name]
+			if v == nil {
+				return &bench.Diagnostic{
+					Pos: c.Pos, Message: fmt.Sprintf("%s has no global variable %q", o.Path, c.Name),
+					Hint: "it has " + strings.Join(o.variables(), ", "),
+				}
+			}
+			var t btf.Type
+			if v.Type != nil {
+				t = v.Type.Type
+			}
+			b, err := encode(c.Value, t, int(v.Size()), o.spec.ByteOrder, scope{})
+			if err != nil {
+				return err
+			}
+			values[c.Name] = b
+		}
+	}
+	for name, v := range o.spec.Variables {
+		m := out.Maps[v.SectionName]
+		if m == nil || len(m.Contents) == 0 {
+			continue
+		}
+		section, ok := m.Contents[0].Value.([]byte)
+		if !ok {
+			continue
+		}
+		b := v.Value
+		if c := values[name]; c != nil {
+			b = c
+		}
+		if int(v.Offset)+len(b) > len(section) {
+			return fmt.Errorf("variable %s stands outside of section %s", name, v.SectionName)
+		}
+		section = slices.Clone(section)
+		copy(section[v.Offset:], b)
+		m.Contents[0].Value = section
+	}
+	return nil
+}
+
+func (o *Object) variables() []string {
+	var names []string
+	for n := range o.spec.Variables {
+		names = append(names, n)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// programRef is the program that a value of a program array names.
+func programRef(v bench.Value) (string, bool) {
+	switch e := v.Expr.(type) {
+	case bench.Text:
+		return string(e), true
+	case bench.Call:
+		if e.Func == "program" && len(e.Args) == 1 {
+			if t, ok := e.Args[0].Expr.(bench.Text); ok {
+				return string(t), true
+			}
+		}
+	case bench.Struct:
+		if len(e) == 1 && e[0].Name == "program" {
+			if t, ok := e[0].Value.Expr.(bench.Text); ok {
+				return string(t), true
+			}
+		}
+	}
+	return "", false
+}

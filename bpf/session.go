@@ -1,0 +1,142 @@
+package bpf
+
+import (
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"github.com/cilium/ebpf/btf"
+	"github.com/cilium/ebpf/rlimit"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// A Session is where measuring happens: one thread, locked, in a network
+// namespace of its own, pinned to one CPU and favoured by the scheduler. The
+// namespace has no name; it is gone with the thread, however that ends.
+//
+// Methods may be called from any goroutine, one at a time.
+type Session struct {
+	seed  uint64
+	cpu   int
+	cache *btf.Cache
+	work  chan func()
+	done  chan struct{}
+	stat  *os.File // /proc/stat
+}
+
+// NewSession starts a session. Every random order in it follows from the seed.
+// It needs root, or CAP_SYS_ADMIN (for the namespace), CAP_BPF, CAP_NET_ADMIN
+// and CAP_PERFMON.
+func NewSession(seed uint64) (*Session, error) {
+	// Kernels before 5.11 charge maps to RLIMIT_MEMLOCK.
+	if err := rlimit.RemoveMemlock(); err != nil && !errors.Is(err, unix.EPERM) {
+		return nil, fmt.Errorf("raise the locked-memory limit: %w", err)
+	}
+	s := &Session{seed: seed, cache: btf.NewCache(), work: make(chan func()), done: make(chan struct{})}
+	ready := make(chan error)
+	go s.thread(ready)
+	if err := <-ready; err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *Session) thread(ready chan<- error) {
+	// Never unlocked: the thread, with its namespace, affinity and priority,
+	// ends with the goroutine.
+	runtime.LockOSThread()
+	defer close(s.done)
+	if err := s.setUp(); err != nil {
+		ready <- err
+		return
+	}
+	ready <- nil
+	for f := range s.work {
+		f()
+	}
+	s.stat.Close()
+}
+
+func (s *Session) setUp() error {
+	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+		return fmt.Errorf("make a network namespace: %w (needs root or CAP_SYS_ADMIN)", err)
+	}
+	lo, err := netlink.LinkByName("lo")
+	if err != nil {
+		return fmt.Errorf("find lo in the new namespace: %w", err)
+	}
+	if err := netlink.LinkSetUp(lo); err != nil {
+		return fmt.Errorf("bring up lo: %w (needs CAP_NET_ADMIN)", err)
+	}
+	var set unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &set); err != nil {
+		return fmt.Errorf("read CPU affinity: %w", err)
+	}
+	// The last allowed CPU: interrupts and init tend to live on the first.
+	for c := range 1024 {
+		if set.IsSet(c) {
+			s.cpu = c
+		}
+	}
+	set.Zero()
+	set.Set(s.cpu)
+	if err := unix.SchedSetaffinity(0, &set); err != nil {
+		return fmt.Errorf("pin to CPU %d: %w", s.cpu, err)
+	}
+	// Best effort: without it, a busy host interrupts more readings, which
+	// each sample's context switches then show.
+	_ = unix.Setpriority(unix.PRIO_PROCESS, unix.Gettid(), -20)
+	s.stat, err = os.Open("/proc/stat")
+	return err
+}
+
+// do runs f on the session's thread.
+func (s *Session) do(f func() error) error {
+	errc := make(chan error, 1)
+	s.work <- func() { errc <- f() }
+	return <-errc
+}
+
+// Close ends the thread. The kernel takes down the namespace with it.
+func (s *Session) Close() {
+	close(s.work)
+	<-s.done
+}
+
+// rng is the source of one benchmark's orders: the same for a seed and a name,
+// whichever other benchmarks run.
+func (s *Session) rng(name string) *rand.Rand {
+	h := fnv.New64a()
+	h.Write([]byte(name))
+	return rand.New(rand.NewPCG(s.seed, h.Sum64()))
+}
+
+// switches is the number of context switches of the thread so far.
+func switches() int64 {
+	var ru unix.Rusage
+	if unix.Getrusage(unix.RUSAGE_THREAD, &ru) != nil {
+		return 0
+	}
+	return ru.Nvcsw + ru.Nivcsw
+}
+
+// steal is the time that the hypervisor took from the session's CPU so far, in
+// hundredths of a second.
+func (s *Session) steal() int64 {
+	buf := make([]byte, 8192)
+	n, _ := s.stat.ReadAt(buf, 0)
+	prefix := "cpu" + strconv.Itoa(s.cpu) + " "
+	for line := range strings.Lines(string(buf[:n])) {
+		if f := strings.Fields(line); strings.HasPrefix(line, prefix) && len(f) > 8 {
+			v, _ := strconv.ParseInt(f[8], 10, 64)
+			return v
+		}
+	}
+	return 0
+}

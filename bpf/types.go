@@ -1,0 +1,143 @@
+package bpf
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+
+	"github.com/org/ebpf-bench-gate/bench"
+)
+
+// typeName is the program's type in the words of bpftool.
+func typeName(t ebpf.ProgramType) string {
+	if n, ok := typeNames[t]; ok {
+		return n
+	}
+	return strings.ToLower(t.String())
+}
+
+var typeNames = map[ebpf.ProgramType]string{
+	ebpf.SocketFilter: "socket_filter", ebpf.Kprobe: "kprobe", ebpf.SchedCLS: "sched_cls",
+	ebpf.SchedACT: "sched_act", ebpf.TracePoint: "tracepoint", ebpf.XDP: "xdp",
+	ebpf.PerfEvent: "perf_event", ebpf.CGroupSKB: "cgroup_skb", ebpf.CGroupSock: "cgroup_sock",
+	ebpf.LWTIn: "lwt_in", ebpf.LWTOut: "lwt_out", ebpf.LWTXmit: "lwt_xmit", ebpf.SockOps: "sock_ops",
+	ebpf.SkSKB: "sk_skb", ebpf.CGroupDevice: "cgroup_device", ebpf.SkMsg: "sk_msg",
+	ebpf.RawTracepoint: "raw_tracepoint", ebpf.CGroupSockAddr: "cgroup_sock_addr",
+	ebpf.LWTSeg6Local: "lwt_seg6local", ebpf.LircMode2: "lirc_mode2", ebpf.SkReuseport: "sk_reuseport",
+	ebpf.FlowDissector: "flow_dissector", ebpf.CGroupSysctl: "cgroup_sysctl",
+	ebpf.RawTracepointWritable: "raw_tracepoint_writable", ebpf.CGroupSockopt: "cgroup_sockopt",
+	ebpf.Tracing: "tracing", ebpf.StructOps: "struct_ops", ebpf.Extension: "ext", ebpf.LSM: "lsm",
+	ebpf.SkLookup: "sk_lookup", ebpf.Syscall: "syscall", ebpf.Netfilter: "netfilter",
+}
+
+// A section is what an ELF section name says of its programs.
+type section struct {
+	name   string // ending in '/': an attach target follows
+	typ    ebpf.ProgramType
+	attach ebpf.AttachType
+	flags  uint32
+}
+
+// sections are the names that the config's type: and attach: understand, as
+// libbpf defines them. An object's own sections are read by cilium/ebpf; this
+// table is for programs whose section is named by their loader's fashion.
+var sections = []section{
+	{"xdp", ebpf.XDP, ebpf.AttachXDP, 0},
+	{"xdp.frags", ebpf.XDP, ebpf.AttachXDP, unix.BPF_F_XDP_HAS_FRAGS},
+	{"tc", ebpf.SchedCLS, ebpf.AttachNone, 0},
+	{"tcx/ingress", ebpf.SchedCLS, ebpf.AttachTCXIngress, 0},
+	{"tcx/egress", ebpf.SchedCLS, ebpf.AttachTCXEgress, 0},
+	{"classifier", ebpf.SchedCLS, ebpf.AttachNone, 0},
+	{"action", ebpf.SchedACT, ebpf.AttachNone, 0},
+	{"socket", ebpf.SocketFilter, ebpf.AttachNone, 0},
+	{"cgroup_skb/ingress", ebpf.CGroupSKB, ebpf.AttachCGroupInetIngress, 0},
+	{"cgroup_skb/egress", ebpf.CGroupSKB, ebpf.AttachCGroupInetEgress, 0},
+	{"cgroup/skb", ebpf.CGroupSKB, ebpf.AttachNone, 0},
+	{"lwt_in", ebpf.LWTIn, ebpf.AttachNone, 0},
+	{"lwt_out", ebpf.LWTOut, ebpf.AttachNone, 0},
+	{"lwt_xmit", ebpf.LWTXmit, ebpf.AttachNone, 0},
+	{"lwt_seg6local", ebpf.LWTSeg6Local, ebpf.AttachNone, 0},
+	{"flow_dissector", ebpf.FlowDissector, ebpf.AttachFlowDissector, 0},
+	{"sk_lookup", ebpf.SkLookup, ebpf.AttachSkLookup, 0},
+	{"netfilter", ebpf.Netfilter, ebpf.AttachNetfilter, 0},
+	{"syscall", ebpf.Syscall, ebpf.AttachNone, unix.BPF_F_SLEEPABLE},
+	{"perf_event", ebpf.PerfEvent, ebpf.AttachNone, 0},
+	{"sockops", ebpf.SockOps, ebpf.AttachCGroupSockOps, 0},
+	{"sk_msg", ebpf.SkMsg, ebpf.AttachSkMsgVerdict, 0},
+	{"sk_skb", ebpf.SkSKB, ebpf.AttachNone, 0},
+	{"raw_tp/", ebpf.RawTracepoint, ebpf.AttachNone, 0},
+	{"raw_tracepoint/", ebpf.RawTracepoint, ebpf.AttachNone, 0},
+	{"tp/", ebpf.TracePoint, ebpf.AttachNone, 0},
+	{"tracepoint/", ebpf.TracePoint, ebpf.AttachNone, 0},
+	{"kprobe/", ebpf.Kprobe, ebpf.AttachNone, 0},
+	{"kretprobe/", ebpf.Kprobe, ebpf.AttachNone, 0},
+	{"uprobe/", ebpf.Kprobe, ebpf.AttachNone, 0},
+	{"uretprobe/", ebpf.Kprobe, ebpf.AttachNone, 0},
+	{"fentry/", ebpf.Tracing, ebpf.AttachTraceFEntry, 0},
+	{"fexit/", ebpf.Tracing, ebpf.AttachTraceFExit, 0},
+	{"tp_btf/", ebpf.Tracing, ebpf.AttachTraceRawTp, 0},
+	{"iter/", ebpf.Tracing, ebpf.AttachTraceIter, 0},
+	{"lsm/", ebpf.LSM, ebpf.AttachLSMMac, 0},
+	{"freplace/", ebpf.Extension, ebpf.AttachNone, 0},
+}
+
+// retype applies the config's type and attach to a program.
+func retype(spec *ebpf.ProgramSpec, p bench.Program) error {
+	for _, name := range []string{p.Type, p.Attach} {
+		if name == "" {
+			continue
+		}
+		i := slices.IndexFunc(sections, func(s section) bool {
+			return s.name == name || strings.HasSuffix(s.name, "/") && strings.HasPrefix(name, s.name)
+		})
+		if i < 0 {
+			names := make([]string, len(sections))
+			for i, s := range sections {
+				names[i] = s.name
+			}
+			return fmt.Errorf("unknown program type %q: expected one of %s", name, strings.Join(names, ", "))
+		}
+		s := sections[i]
+		spec.Type, spec.AttachType, spec.Flags = s.typ, s.attach, spec.Flags|s.flags
+		if strings.HasSuffix(s.name, "/") {
+			spec.AttachTo = strings.TrimPrefix(name, s.name)
+		}
+	}
+	return nil
+}
+
+// answers are the names of return values, by program type.
+var answers = map[ebpf.ProgramType]map[uint32]string{
+	ebpf.XDP: {0: "XDP_ABORTED", 1: "XDP_DROP", 2: "XDP_PASS", 3: "XDP_TX", 4: "XDP_REDIRECT"},
+	ebpf.SchedCLS: {
+		0xffffffff: "TC_ACT_UNSPEC", 0: "TC_ACT_OK", 1: "TC_ACT_RECLASSIFY", 2: "TC_ACT_SHOT",
+		3: "TC_ACT_PIPE", 4: "TC_ACT_STOLEN", 5: "TC_ACT_QUEUED", 6: "TC_ACT_REPEAT", 7: "TC_ACT_REDIRECT", 8: "TC_ACT_TRAP",
+	},
+	ebpf.LWTIn:         {0: "BPF_OK", 2: "BPF_DROP", 7: "BPF_REDIRECT", 128: "BPF_LWT_REROUTE"},
+	ebpf.FlowDissector: {0: "BPF_OK", 2: "BPF_DROP", 129: "BPF_FLOW_DISSECTOR_CONTINUE"},
+	ebpf.SkLookup:      {0: "SK_DROP", 1: "SK_PASS"},
+	ebpf.Netfilter:     {0: "NF_DROP", 1: "NF_ACCEPT"},
+}
+
+func init() {
+	answers[ebpf.SchedACT] = answers[ebpf.SchedCLS]
+	answers[ebpf.LWTOut] = answers[ebpf.LWTIn]
+	answers[ebpf.LWTXmit] = answers[ebpf.LWTIn]
+	answers[ebpf.LWTSeg6Local] = answers[ebpf.LWTIn]
+}
+
+// answerName is a return value in the words of the program's type, or the number.
+func answerName(t ebpf.ProgramType, v uint32) string {
+	if n, ok := answers[t][v]; ok {
+		return n
+	}
+	return fmt.Sprint(int32(v))
+}
+
+// answerIs tells whether a return value is what expect says: a name or a number.
+func answerIs(t ebpf.ProgramType, v uint32, expect string) bool {
+	return strings.EqualFold(expect, answerName(t, v)) || expect == fmt.Sprint(v) || expect == fmt.Sprint(int32(v))
+}
