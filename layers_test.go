@@ -37,6 +37,7 @@ var rooms = map[string][]string{
 		"internal/store", "internal/render", "internal/github", "internal/runner"},
 	"cmd":      {"internal/cli"},
 	"examples": {},
+	"scripts":  {},
 	"test":     {"internal/cli", "bench"},
 }
 
