@@ -37,6 +37,8 @@ have clang || need clang
 [ -e /usr/include/bpf/bpf_helpers.h ] || need libbpf-dev
 [ -e /usr/include/linux/bpf.h ] || need linux-libc-dev
 have git || need git
+# Go fetches modules, and trusts what the system trusts.
+[ -e /etc/ssl/certs/ca-certificates.crt ] || need ca-certificates
 if [ "$goal" != demo ]; then
 	have ip || need iproute2
 	have jq || need jq
