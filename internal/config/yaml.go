@@ -88,7 +88,8 @@ func (r *reader) tree(src []byte) *yaml.Node {
 		return nil
 	case err != nil:
 		line, col := syntaxErrorPos(src, err)
-		r.fail(&yaml.Node{Line: line, Column: col}, "", "%s", syntaxError(err))
+		message, hint := syntaxError(err)
+		r.fail(&yaml.Node{Line: line, Column: col}, hint, "%s", message)
 		return nil
 	}
 	var second yaml.Node
@@ -182,15 +183,30 @@ func decode(dec *yaml.Decoder, n *yaml.Node) (err error) {
 	return dec.Decode(n)
 }
 
-// syntaxError is the library's message without its name and line.
-func syntaxError(err error) string {
-	msg := strings.TrimPrefix(err.Error(), "yaml: ")
-	if rest, ok := strings.CutPrefix(msg, "line "); ok {
+// syntaxError is the library's message without its name and line, and what is
+// mostly meant by it.
+func syntaxError(err error) (message, hint string) {
+	message = strings.TrimPrefix(err.Error(), "yaml: ")
+	if rest, ok := strings.CutPrefix(message, "line "); ok {
 		if _, after, ok := strings.Cut(rest, ": "); ok {
-			msg = after
+			message = after
 		}
 	}
-	return "not YAML: " + msg
+	for _, h := range []struct{ part, hint string }{
+		{"unexpected end of stream", "a quote is not closed"},
+		{"did not find expected ',' or", "a bracket is not closed, or a comma is missing"},
+		{"cannot start any token", "indent with spaces, and quote what starts with a sign"},
+		{"mapping values are not allowed", "is the line indented as those around it? Quote text that has a colon and a space"},
+		{"did not find expected key", "is the line indented as those around it?"},
+		{"could not find expected ':'", "a key is followed by a colon and a space"},
+		{"unknown anchor", "quote what starts with *"},
+	} {
+		if strings.Contains(message, h.part) {
+			hint = h.hint
+			break
+		}
+	}
+	return "not YAML: " + message, hint
 }
 
 // syntaxErrorPos finds where the library gave up. Its errors name a line, if
