@@ -144,4 +144,7 @@ type Skip struct {
 	Reason string `json:"reason"`
 	// Hint is what to do about it, where there is something.
 	Hint string `json:"hint,omitempty"`
+	// Required tells that somebody asked for it by name: a suite in which it is
+	// missing cannot pass.
+	Required bool `json:"required,omitempty"`
 }

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"strconv"
 	"strings"
 
@@ -96,11 +97,35 @@ func (s *Session) setUp() error {
 	return err
 }
 
-// do runs f on the session's thread.
+// do runs f on the session's thread. A panic in it goes on in the caller, whose
+// deferred clean-up would otherwise never run.
 func (s *Session) do(f func() error) error {
 	errc := make(chan error, 1)
-	s.work <- func() { errc <- f() }
-	return <-errc
+	panicc := make(chan any, 1)
+	s.work <- func() {
+		defer func() {
+			if p := recover(); p != nil {
+				panicc <- fmt.Sprintf("%v\n\n%s", p, debug.Stack())
+			}
+		}()
+		errc <- f()
+	}
+	select {
+	case err := <-errc:
+		return err
+	case p := <-panicc:
+		panic(p)
+	}
+}
+
+// Load loads one program with the verifier's statistics, in the session's
+// namespace.
+func (s *Session) Load(o *Object, program string) (l *Loaded, err error) {
+	err = s.do(func() error {
+		l, err = o.Load(program, LoadOptions{Stats: true, Cache: s.cache})
+		return err
+	})
+	return l, err
 }
 
 // Close ends the thread. The kernel takes down the namespace with it.

@@ -272,3 +272,16 @@ func defaultLookup() []byte {
 	put(60, 80, 0, 0, 0)  // local_port, host order
 	return ctx
 }
+
+// TestRunnable tells why a program cannot be driven by BPF_PROG_TEST_RUN, or
+// nil where it can.
+func (o *Object) TestRunnable(program string) error {
+	p := o.spec.Programs[program]
+	if p == nil {
+		return fmt.Errorf("no program %q in %s", program, o.Path)
+	}
+	if p.Type == ebpf.UnspecifiedProgram {
+		return fmt.Errorf("section %q does not say what type of program it is; a config can: type: xdp", p.SectionName)
+	}
+	return testRunnable(p)
+}

@@ -1,0 +1,122 @@
+//go:build linux
+
+package runner
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/org/ebpf-bench-gate/bench"
+	"github.com/org/ebpf-bench-gate/bpf"
+	"github.com/org/ebpf-bench-gate/gate"
+	"github.com/org/ebpf-bench-gate/internal/packet"
+)
+
+// A Plan is what is measured and how long that may take.
+type Plan struct {
+	Sides []Side // head, or base and head
+	// Benchmarks in the order of the config.
+	Benchmarks []bench.Benchmark
+	// Required tells that somebody asked for the benchmarks by name, so that
+	// one that cannot be measured is a failure and not a remark.
+	Required bool
+	Policy   gate.Policy
+	Seed     uint64
+	Testbed  bench.Testbed
+	Tool     string    // version of gate
+	Time     time.Time // of the runs
+	// Logs is where the full logs of rejected programs are written; empty
+	// writes none.
+	Logs string
+	// Progress is told after every round; nil is silent.
+	Progress func(Progress)
+}
+
+// A Side is one revision's objects.
+type Side struct {
+	Name     string // "base" or "head"
+	Revision bench.Revision
+	Objects  []Object
+}
+
+// An Object is an opened object and its name in reports.
+type Object struct {
+	Name string // as the config or the command line has it
+	*bpf.Object
+}
+
+// find is the object that has the program.
+func (s *Side) find(program string) (Object, bool) {
+	i := slices.IndexFunc(s.Objects, func(o Object) bool { return o.Has(program) })
+	if i < 0 {
+		return Object{}, false
+	}
+	return s.Objects[i], true
+}
+
+// Progress is how far a measurement is.
+type Progress struct {
+	Round, Look int // rounds done, and those of the next look
+	Open        []string
+	Elapsed     time.Duration
+	Budget      time.Duration
+}
+
+// BuiltIn are the benchmarks of objects for which nobody wrote any: every
+// program of a type that the kernel can test-run, on a small set of packets.
+// Programs of other types are told as skipped, with the reason.
+func BuiltIn(side *Side) ([]bench.Benchmark, []bench.Skip) {
+	var out []bench.Benchmark
+	var skips []bench.Skip
+	for _, o := range side.Objects {
+		for _, p := range o.Programs() {
+			if err := o.TestRunnable(p); err != nil {
+				skips = append(skips, bench.Skip{Name: p, Reason: err.Error()})
+				continue
+			}
+			out = append(out, bench.Benchmark{Name: p + "/builtin", Program: p, Packets: packet.BuiltIn()})
+		}
+	}
+	return out, skips
+}
+
+// Select keeps the benchmarks whose name matches one of the globs (as in
+// [path.Match], where "fun_xdp" stands for "fun_xdp/*"). A glob that matches
+// nothing is an error.
+func Select(all []bench.Benchmark, globs []string) ([]bench.Benchmark, error) {
+	if len(globs) == 0 {
+		return all, nil
+	}
+	keep := make([]bool, len(all))
+	for _, g := range globs {
+		full := g
+		if !strings.Contains(g, "/") {
+			full = g + "/*"
+		}
+		hit := false
+		for i, b := range all {
+			ok, err := path.Match(full, b.Name)
+			if err != nil {
+				return nil, fmt.Errorf("--only %s: %w", g, err)
+			}
+			keep[i], hit = keep[i] || ok, hit || ok
+		}
+		if !hit {
+			names := make([]string, len(all))
+			for i, b := range all {
+				names[i] = b.Name
+			}
+			return nil, fmt.Errorf("--only %s: no such benchmark; there are %s", g, strings.Join(names, ", "))
+		}
+	}
+	var out []bench.Benchmark
+	for i, b := range all {
+		if keep[i] {
+			out = append(out, b)
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,383 @@
+//go:build linux
+
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/org/ebpf-bench-gate/bench"
+	"github.com/org/ebpf-bench-gate/bpf"
+	"github.com/org/ebpf-bench-gate/gate"
+)
+
+// A Result is what a plan gave. Base is nil where there was one side.
+type Result struct {
+	Base, Head *bench.Run
+	// Report is the verdict of the last look; nil where there was one side.
+	Report *gate.Report
+	// Failures are required benchmarks that could not be measured.
+	Failures []error
+}
+
+// Run measures a plan. The error is that of a host on which nothing can be
+// measured, or the context's; what one benchmark lacks is told in the result.
+func Run(ctx context.Context, p Plan) (*Result, error) {
+	s, err := bpf.NewSession(p.Seed)
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	r := &run{Plan: p, session: s, start: time.Now(), rng: rand.New(rand.NewPCG(p.Seed, 0))}
+	for _, side := range p.Sides {
+		r.runs = append(r.runs, &bench.Run{
+			Schema: bench.SchemaVersion, ID: runID(p, side), Time: p.Time.UTC(), Revision: side.Revision,
+			Testbed: p.Testbed, Seed: p.Seed, Tool: p.Tool,
+		})
+	}
+	if len(r.runs) == 2 {
+		for _, b := range r.runs {
+			b.Session = fmt.Sprintf("%s-%016x", p.Time.UTC().Format("20060102t150405"), p.Seed)
+		}
+	}
+	r.static()
+	r.prepare()
+	defer r.close()
+	if err := r.measure(ctx); err != nil {
+		return nil, err
+	}
+	out := &Result{Head: r.runs[len(r.runs)-1], Report: r.report, Failures: r.failures}
+	if len(r.runs) == 2 {
+		out.Base = r.runs[0]
+		out.Report = gate.Compare(out.Base, out.Head, p.Policy)
+	}
+	return out, nil
+}
+
+func runID(p Plan, side Side) string {
+	return fmt.Sprintf("%s-%s-%08x", p.Time.UTC().Format("20060102t150405"), side.Name, uint32(p.Seed^p.Seed>>32))
+}
+
+type run struct {
+	Plan
+	session  *bpf.Session
+	start    time.Time
+	rng      *rand.Rand
+	runs     []*bench.Run // by side
+	cases    []*benchCase
+	report   *gate.Report
+	failures []error
+}
+
+// static loads every program of every side once.
+func (r *run) static() {
+	for i := range r.Sides {
+		side, out := &r.Sides[i], r.runs[i]
+		for _, o := range side.Objects {
+			for _, name := range o.Programs() {
+				res := bench.ProgramResult{Program: name, Object: o.Name, Type: o.Type(name), Outcome: bench.Accepted, Digest: o.Digest(name)}
+				l, err := r.session.Load(o.Object, name)
+				if err != nil {
+					res = bpf.Diagnose(o.Name, name, o.Type(name), err)
+					res.LogPath = r.saveLog(side.Name, name, err)
+					out.Programs = append(out.Programs, res)
+					continue
+				}
+				results, err := bpf.Static(l)
+				l.Close()
+				out.Programs = append(out.Programs, res)
+				if err != nil {
+					out.Warnings = append(out.Warnings, fmt.Sprintf("%s: %v", name, err))
+				}
+				out.Results = append(out.Results, results...)
+			}
+		}
+	}
+}
+
+// saveLog writes the verifier's whole log and returns its file, or "".
+func (r *run) saveLog(side, program string, err error) string {
+	log := bpf.VerifierLog(err)
+	if r.Logs == "" || log == "" {
+		return ""
+	}
+	if err := os.MkdirAll(r.Logs, 0o755); err != nil {
+		return ""
+	}
+	name := filepath.Join(r.Logs, fmt.Sprintf("%s-%s-%s.log", r.Time.UTC().Format("20060102t150405"), side, program))
+	if err := os.WriteFile(name, []byte(log), 0o644); err != nil {
+		return ""
+	}
+	return name
+}
+
+// A benchCase is one benchmark on its way.
+type benchCase struct {
+	bench.Benchmark
+	lane  lane
+	done  int           // rounds
+	spent time.Duration // measuring
+	final bool
+	// results by side, then by measure; pointers into nothing until collected.
+	results [][]*bench.Result
+}
+
+// A lane measures one benchmark, round by round.
+type lane interface {
+	// round returns one sample a side for each measure.
+	round(n int) ([][]bench.Sample, error)
+	measures() []string
+	describe() (kind bench.Kind, path, answer string, warnings []string)
+	Close()
+}
+
+// prepare readies every benchmark, and tells which cannot be measured.
+func (r *run) prepare() {
+	for _, b := range r.Benchmarks {
+		if err := r.prepareOne(b); err != nil {
+			r.fail(b, err)
+		}
+	}
+}
+
+func (r *run) fail(b bench.Benchmark, err error) {
+	if r.Required {
+		r.failures = append(r.failures, fmt.Errorf("%s: %w", b.Name, err))
+	}
+	for _, out := range r.runs {
+		out.Skipped = append(out.Skipped, bench.Skip{Name: b.Name, Reason: err.Error(), Required: r.Required})
+	}
+}
+
+func (r *run) prepareOne(b bench.Benchmark) error {
+	var sides []bpf.Side
+	var at []int // indices of the sides that have the program
+	for i := range r.Sides {
+		if o, ok := r.Sides[i].find(b.Program); ok {
+			sides, at = append(sides, bpf.Side{Name: r.Sides[i].Name, Object: o.Object}), append(at, i)
+		}
+	}
+	if len(sides) == 0 {
+		return fmt.Errorf("no object has program %q", b.Program)
+	}
+	if len(sides) < len(r.Sides) {
+		// Added or removed: measured alone, so that it is told and not judged.
+		name := r.Sides[at[0]].Name
+		r.runs[at[0]].Warnings = append(r.runs[at[0]].Warnings, fmt.Sprintf("only %s has program %s", name, b.Program))
+	}
+	for _, s := range sides {
+		// A program that does not load has been told; its benchmark is then
+		// missing on purpose.
+		if res := r.outcome(s.Name, b.Program); res != nil && res.Outcome != bench.Accepted {
+			return fmt.Errorf("%s of %s does not load: %s", b.Program, s.Name, res.Reason)
+		}
+	}
+	l, err := r.open(b, sides)
+	if err != nil {
+		return err
+	}
+	c := &benchCase{Benchmark: b, lane: l, results: make([][]*bench.Result, len(r.Sides))}
+	kind, path, answer, warnings := l.describe()
+	for j, i := range at {
+		for _, m := range l.measures() {
+			res := &bench.Result{Benchmark: b.Name, Program: b.Program, Measure: m, Kind: kind, Path: path, Answer: answer}
+			if j == len(at)-1 {
+				res.Warnings = warnings
+			}
+			c.results[i] = append(c.results[i], res)
+		}
+	}
+	r.cases = append(r.cases, c)
+	return nil
+}
+
+func (r *run) outcome(side, program string) *bench.ProgramResult {
+	for i := range r.Sides {
+		if r.Sides[i].Name != side {
+			continue
+		}
+		for j := range r.runs[i].Programs {
+			if r.runs[i].Programs[j].Program == program {
+				return &r.runs[i].Programs[j]
+			}
+		}
+	}
+	return nil
+}
+
+// firstLook is the fewest rounds that are judged at all: fewer cannot reach the
+// significance that a suite asks for.
+const firstLook = 10
+
+// measure goes from look to look. Rounds of different benchmarks are
+// interleaved, so that a noisy minute falls on all of them.
+func (r *run) measure(ctx context.Context) error {
+	open := slices.Clone(r.cases)
+	for look, rounds := range r.Policy.Looks() {
+		if len(open) == 0 {
+			break
+		}
+		if look > 0 {
+			// What does not fit was made final at the look before.
+			open = slices.DeleteFunc(open, func(c *benchCase) bool { return c.final })
+		}
+		var err error
+		if open, err = r.roundsUpTo(ctx, open, rounds); err != nil {
+			return err
+		}
+		r.setFinal(open, look)
+		for _, c := range open {
+			for _, res := range c.all() {
+				res.Looks, res.Final = append(res.Looks, len(res.Samples)), c.final
+			}
+		}
+		if len(r.runs) < 2 {
+			break // one side is measured, not decided: the first look is all
+		}
+		r.collect()
+		r.report = gate.Compare(r.runs[0], r.runs[1], r.Policy)
+		stillOpen := r.report.Open()
+		open = slices.DeleteFunc(open, func(c *benchCase) bool { return !slices.Contains(stillOpen, c.Name) })
+	}
+	r.collect()
+	return nil
+}
+
+// roundsUpTo measures until every open benchmark has so many rounds, or its
+// time is over. Benchmarks that fail on the way are told and dropped.
+func (r *run) roundsUpTo(ctx context.Context, open []*benchCase, rounds int) ([]*benchCase, error) {
+	for {
+		busy := false
+		for _, i := range r.rng.Perm(len(open)) {
+			c := open[i]
+			if c == nil || c.done >= rounds || c.done >= firstLook && c.spent > r.allowance(open) {
+				continue
+			}
+			if err := ctx.Err(); err != nil {
+				return nil, err
+			}
+			busy = true
+			start := time.Now()
+			samples, err := c.lane.round(c.done)
+			c.spent += time.Since(start)
+			if err != nil {
+				r.fail(c.Benchmark, err)
+				c.drop()
+				open[i] = nil
+				continue
+			}
+			c.add(samples)
+		}
+		open = slices.DeleteFunc(open, func(c *benchCase) bool { return c == nil })
+		if !busy {
+			return open, nil
+		}
+		if r.Progress != nil && len(open) > 0 {
+			names := make([]string, len(open))
+			for i, c := range open {
+				names[i] = c.Name
+			}
+			r.Progress(Progress{open[0].done, rounds, names, time.Since(r.start), r.budget()})
+		}
+	}
+}
+
+// budget is the time that measuring the suite may take.
+func (r *run) budget() time.Duration {
+	if r.Policy.Budget > 0 {
+		return r.Policy.Budget
+	}
+	return gate.DefaultBudget * time.Duration(max(1, len(r.cases)))
+}
+
+// allowance is the time that each open benchmark may have taken by its end: its
+// share of what the decided ones left over.
+func (r *run) allowance(open []*benchCase) time.Duration {
+	left, n := r.budget(), 0
+	for _, c := range r.cases {
+		if slices.Contains(open, c) {
+			n++
+			continue
+		}
+		left -= c.spent
+	}
+	return left / time.Duration(max(1, n))
+}
+
+// setFinal marks the benchmarks for which the next look would take longer than
+// their time, so that this look spends what is left of alpha.
+func (r *run) setFinal(open []*benchCase, look int) {
+	looks := r.Policy.Looks()
+	allowed := r.allowance(open)
+	for _, c := range open {
+		if b := c.Budget; b > 0 {
+			allowed = b
+		}
+		if look+1 == len(looks) || c.done < looks[look] {
+			c.final = true
+			continue
+		}
+		per := c.spent / time.Duration(max(1, c.done))
+		c.final = c.spent+per*time.Duration(looks[look+1]-c.done) > allowed
+	}
+}
+
+// all are the results of a case that has samples, of every side.
+func (c *benchCase) all() []*bench.Result { return slices.Concat(c.results...) }
+
+func (c *benchCase) add(samples [][]bench.Sample) {
+	side := 0
+	for _, results := range c.results {
+		if results == nil {
+			continue
+		}
+		for m, res := range results {
+			res.Samples = append(res.Samples, samples[side][m])
+		}
+		side++
+	}
+	c.done++
+}
+
+func (c *benchCase) drop() {
+	for i := range c.results {
+		c.results[i] = nil
+	}
+}
+
+// collect writes the results so far into the runs, static ones first.
+func (r *run) collect() {
+	for i, out := range r.runs {
+		out.Results = slices.DeleteFunc(out.Results, func(res bench.Result) bool { return res.Kind != bench.Static })
+		for _, c := range r.cases {
+			for _, res := range c.results[i] {
+				out.Results = append(out.Results, *res)
+			}
+		}
+	}
+}
+
+func (r *run) close() {
+	for _, c := range r.cases {
+		c.lane.Close()
+	}
+}
+
+// FailureSummary joins failures for people.
+func FailureSummary(failures []error) error {
+	if len(failures) == 0 {
+		return nil
+	}
+	lines := make([]string, len(failures))
+	for i, f := range failures {
+		lines[i] = f.Error()
+	}
+	return errors.New(strings.Join(lines, "\n"))
+}
