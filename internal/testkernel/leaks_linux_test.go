@@ -66,6 +66,7 @@ func TestNoLeaks(t *testing.T) {
 			}
 			// Called on this goroutine, which NetNS has moved.
 			r := &recorder{TB: t}
+			r.fatal = func() { t.Fatal(r.failed) }
 			NoLeaks(r)
 			undo := tt.leak(t)
 			r.finish()

@@ -21,13 +21,16 @@ const target = "vfs_read"
 
 // load loads a program that returns a number and does nothing else.
 func load(spec ebpf.ProgramSpec, answer int32) (*ebpf.Program, error) {
-	// Kernels before 5.11 charge programs to RLIMIT_MEMLOCK.
-	if err := rlimit.RemoveMemlock(); err != nil {
-		return nil, err
-	}
+	// Kernels before 5.11 charge programs to RLIMIT_MEMLOCK. Where that cannot be
+	// raised, loading fails as well, and with the better reason.
+	_ = rlimit.RemoveMemlock()
 	spec.License = "Dual BSD/GPL"
 	spec.Instructions = asm.Instructions{asm.Mov.Imm(asm.R0, answer), asm.Return()}
-	return ebpf.NewProgram(&spec)
+	p, err := ebpf.NewProgram(&spec)
+	if errors.Is(err, unix.EPERM) && os.Geteuid() != 0 {
+		return nil, fmt.Errorf("%w: run as root", unix.EPERM)
+	}
+	return p, err
 }
 
 func probeBPF() error {

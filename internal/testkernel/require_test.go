@@ -14,6 +14,7 @@ import (
 type recorder struct {
 	testing.TB
 	failed, skipped string
+	fatal           func() // leaves the goroutine
 	cleanups        []func()
 }
 
@@ -22,8 +23,8 @@ func (r *recorder) Cleanup(f func())          { r.cleanups = append(r.cleanups, 
 func (r *recorder) Setenv(string, string)     {}
 func (r *recorder) Error(a ...any)            { r.failed += fmt.Sprintln(a...) }
 func (r *recorder) Errorf(f string, a ...any) { r.failed += fmt.Sprintf(f+"\n", a...) }
-func (r *recorder) Fatal(a ...any)            { r.Error(a...); runtime.Goexit() }
-func (r *recorder) Fatalf(f string, a ...any) { r.Errorf(f, a...); runtime.Goexit() }
+func (r *recorder) Fatal(a ...any)            { r.Error(a...); r.fatal() }
+func (r *recorder) Fatalf(f string, a ...any) { r.Errorf(f, a...); r.fatal() }
 func (r *recorder) Skipf(f string, a ...any) {
 	r.skipped += fmt.Sprintf(f, a...)
 	runtime.Goexit()
@@ -68,7 +69,7 @@ func TestRequire(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Setenv(EnvRequire, tt.require)
 			t.Setenv(EnvAllow, tt.allow)
-			r := (&recorder{TB: t}).run(func(tb testing.TB) { Require(tb, tt.features...) })
+			r := (&recorder{TB: t, fatal: runtime.Goexit}).run(func(tb testing.TB) { Require(tb, tt.features...) })
 			if !strings.Contains(r.skipped, tt.skip) || (r.skipped == "") != (tt.skip == "") {
 				t.Errorf("skipped %q, want %q", r.skipped, tt.skip)
 			}
