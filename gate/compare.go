@@ -1,38 +1,227 @@
 package gate
 
-import "github.com/org/ebpf-bench-gate/bench"
+import (
+	"fmt"
+	"slices"
+	"strings"
 
-// Compare judges head against base. (First version: signatures only; every
-// verdict is Inconclusive.)
+	"github.com/org/ebpf-bench-gate/bench"
+)
+
+// Compare judges head against base. It is pure: the same files and the same
+// policy give the same report, whoever asks and whenever. A run that is nil
+// counts as an empty one, and nothing passes because something is not there.
+//
+// Runs of one session are compared in pairs, round by round. Their verdicts
+// follow the looks at which the session stopped to ask (Result.Looks and Final of
+// head): a row is decided at the first look that can decide it, and what came
+// later is not regarded. A result without looks is a replay of a measurement
+// whose length was fixed beforehand: one final look at all rounds.
+//
+// A session calls Compare after each look with all it has so far, and goes on
+// with [Report.Open]. Every benchmark that it means to measure must have its
+// results in both runs from the start, without samples if need be: their number
+// is what the correction for many comparisons divides by, and it may not grow.
+// Where no further look fits into the budget, it sets Final before it asks.
+//
+// Runs of different sessions are compared as two samples, with a warning, and
+// only where their testbeds are equal.
 func Compare(base, head *bench.Run, p Policy) *Report {
-	r := &Report{Asked: true, Head: head.Revision, Testbed: head.Testbed, Seed: head.Seed}
-	b := base.Revision
-	r.Base = &b
+	base, head = orEmpty(base), orEmpty(head)
+	r := newReport(head)
+	revision := base.Revision
+	r.Base = &revision
+	r.Asked = true
+	r.Baseline = &Baseline{Why: "base " + base.Revision.Short(), Runs: []string{base.ID}}
+	if err := p.Check(); err != nil {
+		return r.refuse(err)
+	}
+	r.Skipped = mergeSkips(base.Skipped, head.Skipped)
+	r.Warnings = merge(base.Warnings, head.Warnings)
+	if base.ID != "" && base.ID == head.ID {
+		r.warn("base and head are the same run")
+	}
+	differences := base.Testbed.Differences(head.Testbed)
+	if len(differences) > 0 {
+		r.warn("the testbeds differ (%s): noisy measures cannot be compared, and exact ones may depend on it",
+			strings.Join(differences, ", "))
+	}
+	unpaired := base.Session == "" || base.Session != head.Session
+	if unpaired && len(differences) == 0 {
+		r.warn("base and head were not measured side by side: a difference may be the host's, not the program's")
+	}
+
+	outcomes := r.judgePrograms(base, head)
+	var rows, family []*row
+	for _, pair := range match(base, head) {
+		w := newRow(pair.base, pair.head, p)
+		rows = append(rows, w)
+		switch {
+		case pair.base == nil:
+			w.added()
+		case pair.head == nil:
+			w.missing(head)
+		case w.measure.Exact:
+			w.judgeExact()
+		case w.measure.Static: // the verifier's clock: told, and read once
+			w.tellOnce()
+		case len(differences) > 0:
+			w.inconclusive("the testbeds differ: " + strings.Join(differences, ", "))
+			w.setMedians()
+		default:
+			w.Unchanged = w.measure.Unit == "ns" && unchanged(base, head, w.Program)
+			w.prepare(unpaired, p)
+			family = append(family, w)
+		}
+	}
+	judgeFamily(family, p)
+	r.warnOfNoise(family)
+	for _, w := range rows {
+		w.applyMax()
+		r.Comparisons = append(r.Comparisons, w.Comparison)
+	}
+	r.conclude(outcomes)
 	return r
 }
 
-// CompareHistory judges head against stored runs. (First version.)
-func CompareHistory(head *bench.Run, history []*bench.Run, p Policy) *Report {
-	return &Report{Asked: len(history) > 0, Head: head.Revision, Testbed: head.Testbed, Seed: head.Seed}
+func newReport(head *bench.Run) *Report {
+	return &Report{
+		Head: head.Revision, Testbed: head.Testbed, Seed: head.Seed,
+		Comparisons: []Comparison{}, // an empty list in JSON, not null
+	}
 }
 
-// Open names the benchmarks that more rounds may still decide, in the order of
-// the rows, each once.
-func (r *Report) Open() []string {
-	var names []string
-	seen := map[string]bool{}
-	for i := range r.Comparisons {
-		if c := &r.Comparisons[i]; c.Open && !seen[c.Benchmark] {
-			seen[c.Benchmark] = true
-			names = append(names, c.Benchmark)
+func (r *Report) warn(format string, args ...any) {
+	r.Warnings = merge(r.Warnings, []string{fmt.Sprintf(format, args...)})
+}
+
+// refuse is the report where the policy cannot be used.
+func (r *Report) refuse(err error) *Report {
+	r.Verdict = Inconclusive
+	r.Summary = "nothing was judged: " + strings.ReplaceAll(err.Error(), "\n", "; ") + "."
+	return r
+}
+
+func orEmpty(r *bench.Run) *bench.Run {
+	if r == nil {
+		return &bench.Run{}
+	}
+	return r
+}
+
+// A matched is one benchmark and measure of two runs; one of them may be nil.
+type matched struct{ base, head *bench.Result }
+
+// match pairs the results of two runs by benchmark and measure: head's in their
+// order, then what only base has.
+func match(base, head *bench.Run) []matched {
+	type key struct{ benchmark, measure string }
+	old := make(map[key]*bench.Result, len(base.Results))
+	for i := range base.Results {
+		b := &base.Results[i]
+		old[key{b.Benchmark, b.Measure}] = b
+	}
+	var all []matched
+	for i := range head.Results {
+		h := &head.Results[i]
+		k := key{h.Benchmark, h.Measure}
+		all = append(all, matched{old[k], h})
+		delete(old, k)
+	}
+	for i := range base.Results {
+		b := &base.Results[i]
+		if old[key{b.Benchmark, b.Measure}] == b {
+			all = append(all, matched{b, nil})
 		}
 	}
-	return names
+	return all
 }
 
-// Looks are the numbers of rounds after which a session asks for a verdict, in
-// order. See Compare.
-func (p Policy) Looks() []int { return []int{20, 40, 80, 160, 320} }
+// outcomes is what the verifier's answers do to the suite's verdict.
+type outcomes struct {
+	broken  []string // head rejected, base accepted
+	unknown []string // not loaded, or new and rejected
+}
 
-// Check tells what a policy may not be.
-func (p Policy) Check() error { return nil }
+// judgePrograms holds the verifier's answers against each other. A program that
+// it accepted in base and rejects in head is a regression like no other: nothing
+// of it can be measured. Programs are matched by name alone, since base and head
+// may have other files.
+func (r *Report) judgePrograms(base, head *bench.Run) outcomes {
+	var o outcomes
+	old := map[string][]bench.ProgramResult{}
+	for _, p := range base.Programs {
+		old[p.Program] = append(old[p.Program], p)
+	}
+	for _, p := range head.Programs {
+		was := old[p.Program]
+		accepted := has(was, bench.Accepted)
+		rejected := has(was, bench.Rejected) || has(was, bench.NotLoaded)
+		switch {
+		case p.Outcome == bench.Accepted && !rejected:
+			continue
+		case p.Outcome == bench.Accepted: // newly accepted: shown
+		case rejected && has(was, p.Outcome):
+			r.warn("%s is %s in base and head alike: %s", p.Program, p.Outcome, p.Reason)
+		case p.Outcome == bench.Rejected && accepted:
+			o.broken = append(o.broken, p.Program)
+			p.Reason = "accepted in base; " + p.Reason
+		default:
+			o.unknown = append(o.unknown, p.Program)
+		}
+		r.Programs = append(r.Programs, p)
+	}
+	return o
+}
+
+func has(programs []bench.ProgramResult, o bench.Outcome) bool {
+	return slices.ContainsFunc(programs, func(p bench.ProgramResult) bool { return p.Outcome == o })
+}
+
+// unchanged tells that a program is, to the kernel, the same in both runs: equal
+// instructions after relocation, flags, attach type and initial map contents, and
+// those of all that it can reach (see [bench.ProgramResult.Digest]). Its speed
+// then cannot have changed, and a difference in time is the noise or the code
+// placement of this one session. So its rows never fail: they pass, with that
+// reason, and serve as a control of the host instead ([Report.warnOfNoise]).
+//
+// This holds for times alone. How often a program runs (runs, recursion_misses)
+// also depends on what drives it.
+func unchanged(base, head *bench.Run, program string) bool {
+	digests := func(r *bench.Run) []string {
+		var d []string
+		for _, p := range r.Programs {
+			if p.Program == program {
+				d = append(d, p.Digest)
+			}
+		}
+		slices.Sort(d)
+		return d
+	}
+	b, h := digests(base), digests(head)
+	return len(h) > 0 && slices.Equal(b, h) && !slices.Contains(h, "")
+}
+
+func merge(lists ...[]string) []string {
+	var all []string
+	for _, l := range lists {
+		for _, s := range l {
+			if !slices.Contains(all, s) {
+				all = append(all, s)
+			}
+		}
+	}
+	return all
+}
+
+func mergeSkips(lists ...[]bench.Skip) []bench.Skip {
+	var all []bench.Skip
+	for _, l := range lists {
+		for _, s := range l {
+			if !slices.Contains(all, s) {
+				all = append(all, s)
+			}
+		}
+	}
+	return all
+}

@@ -1,11 +1,19 @@
 package gate
 
-import "time"
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+)
 
 // A Policy says how runs are judged.
 type Policy struct {
-	// Alpha is the chance that a suite of unchanged programs is called
-	// Regressed, over all its comparisons and looks; 0 < Alpha < 1.
+	// Alpha is the chance that a suite whose every slowdown is within its margin
+	// is called Regressed, over all its comparisons and looks; 0 < Alpha < 0.5.
 	Alpha float64
 	// Budget is the time that measuring the suite may take; 0 is
 	// [DefaultBudget] for each benchmark.
@@ -69,3 +77,57 @@ type Test string
 
 // TTest is a prediction interval by Student's t.
 const TTest Test = "t_test"
+
+// Looks are the numbers of rounds after which a session asks for a verdict, in
+// order: 20 to 320, each twice the one before. What share of alpha each may
+// spend is in docs/statistics.md.
+func (p Policy) Looks() []int { return []int{20, 40, 80, 160, 320} }
+
+// Check tells everything that a policy may not be, joined by [errors.Join].
+func (p Policy) Check() error {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if !(p.Alpha > 0 && p.Alpha < 0.5) {
+		bad("alpha is %v, not between 0 and 0.5", p.Alpha)
+	}
+	if p.Budget < 0 {
+		bad("budget is %v, not 0 or more", p.Budget)
+	}
+	if !atLeastZero(p.MinEffectNS) {
+		bad("min_effect_ns is %v, not 0 or more", p.MinEffectNS)
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.Limits)) {
+		l := p.Limits[name]
+		for what, m := range map[string]*Margin{"warn": l.Warn, "fail": l.Fail} {
+			switch {
+			case m == nil:
+			case !atLeastZero(m.Ratio) || !atLeastZero(m.Absolute):
+				bad("%s: %s is not 0 or more", name, what)
+			case m.Ratio > 0 && m.Absolute > 0:
+				bad("%s: %s is both a ratio and a number", name, what)
+			}
+		}
+		if l.Max != nil && !finite(*l.Max) {
+			bad("%s: max is not a finite number", name)
+		}
+	}
+	t := p.Threshold
+	if t.Test != "" && t.Test != TTest {
+		bad("threshold: unknown test %q, expected %q", t.Test, TTest)
+	}
+	for what, q := range map[string]float64{"upper": t.Upper, "lower": t.Lower} {
+		if q != 0 && !(q > 0.5 && q < 1) {
+			bad("threshold: %s is %v, not between 0.5 and 1", what, q)
+		}
+	}
+	if t.MinSamples < 0 || t.MaxSamples < 0 || t.MaxSamples > 0 && t.MaxSamples < t.MinSamples {
+		bad("threshold: at least %d and at most %d samples", t.MinSamples, t.MaxSamples)
+	}
+	// Maps have no order, and the same policy must give the same report.
+	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	return errors.Join(errs...)
+}
+
+func atLeastZero(x float64) bool { return finite(x) && x >= 0 }
+
+func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }

@@ -2,6 +2,7 @@ package gate
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/org/ebpf-bench-gate/bench"
 )
@@ -68,6 +69,19 @@ type Report struct {
 	Hint    string `json:"hint,omitempty"`
 }
 
+// Open names the benchmarks that more rounds may still decide, in the order of
+// the rows, each once. A session measures them up to the next of [Policy.Looks],
+// adds that look to their results and asks [Compare] again.
+func (r *Report) Open() []string {
+	var names []string
+	for i := range r.Comparisons {
+		if c := &r.Comparisons[i]; c.Open && !slices.Contains(names, c.Benchmark) {
+			names = append(names, c.Benchmark)
+		}
+	}
+	return names
+}
+
 // A Comparison is one measure of one benchmark, head against base or history.
 type Comparison struct {
 	Benchmark string     `json:"benchmark"`
@@ -90,14 +104,18 @@ type Comparison struct {
 	// that a difference in time is this run's own noise.
 	Unchanged bool `json:"unchanged,omitempty"`
 	// Base and Head are medians over the rounds, in Unit; Floor is that of the
-	// empty program. Nil: there is none.
+	// empty program. Against history, Base is the mean of the stored medians.
+	// Nil: there is none.
 	Base  *float64 `json:"base,omitempty"`
 	Head  *float64 `json:"head,omitempty"`
 	Floor *float64 `json:"floor,omitempty"`
 	// Change is head against base as a ratio: +0.05 is 5% more. Nil where base
-	// is 0 or missing.
+	// is 0 or missing. In pairs it is the Hodges–Lehmann estimate over the rounds,
+	// so it may differ a little from Head/Base - 1.
 	Change *float64 `json:"change,omitempty"`
-	// Interval is the verdict's own interval of Change; nil where exact.
+	// Interval is the verdict's own interval of Change: at the level that the
+	// verdict was held against, so it lies above Margin where Regressed and below
+	// it where Pass. Nil where exact, or where there are too few rounds for one.
 	Interval *Interval `json:"interval,omitempty"`
 	Exact    bool      `json:"exact,omitempty"`
 	// Rounds is the number of pairs at the look that decided, or at the last one.
@@ -107,7 +125,7 @@ type Comparison struct {
 	// T is Welch's or the paired t statistic with its two-sided p, for those
 	// who want the classical test. It decides nothing here.
 	T *TStatistic `json:"t,omitempty"`
-	// Limit is the margin in words: "slower by less than 3%".
+	// Limit is the policy's limit in words: "limit +3%", "limit +10, at most 900".
 	Limit string `json:"limit,omitempty"`
 	// Margin is the fail margin on the scale of Change, 0 or more: Interval lies
 	// above it (for measures that are better lower) where the row is Regressed.
@@ -121,8 +139,9 @@ type Comparison struct {
 	Warnings   []string  `json:"warnings,omitempty"`
 }
 
-// An Interval holds the true change with probability Level (after correction
-// for many comparisons and looks).
+// An Interval holds the true change with probability Level, each side missing it
+// with half the rest. The level is that after the correction for many comparisons
+// and looks, so it is higher the less alpha there was to spend.
 type Interval struct {
 	Low   float64 `json:"low"`
 	High  float64 `json:"high"`

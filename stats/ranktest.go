@@ -1,6 +1,10 @@
 package stats
 
-import "math"
+import (
+	"math"
+
+	"gonum.org/v1/gonum/mathext"
+)
 
 // A RankTest is the outcome of [SignedRank] or [MannWhitney].
 type RankTest struct {
@@ -131,4 +135,17 @@ func atMost(p []float64) float64 {
 		sum += v
 	}
 	return sum
+}
+
+// SignTest is the p-value of at least so many positive signs among n fair ones;
+// 1 for n = 0, and NaN for a count that is not within 0 to n.
+func SignTest(positive, n int) float64 {
+	if positive < 0 || positive > n {
+		return math.NaN()
+	}
+	if positive == 0 {
+		return 1
+	}
+	// P(X >= k) of a binomial is a regularised incomplete beta function.
+	return mathext.RegIncBeta(float64(positive), float64(n-positive)+1, 0.5)
 }

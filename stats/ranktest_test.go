@@ -250,6 +250,16 @@ func same(a, b float64) bool {
 	return math.IsNaN(a) && math.IsNaN(b) || math.Abs(a-b) < 1e-12
 }
 
+func TestSignTest(t *testing.T) {
+	near(t, "7 of 7", stats.SignTest(7, 7), 1.0/128, 1e-15)
+	near(t, "8 of 10", stats.SignTest(8, 10), 56.0/1024, 1e-12) // 45+10+1
+	near(t, "0 of 5", stats.SignTest(0, 5), 1, 0)
+	near(t, "0 of 0", stats.SignTest(0, 0), 1, 0)
+	if p := stats.SignTest(3, 2); !math.IsNaN(p) {
+		t.Errorf("3 of 2: %v", p)
+	}
+}
+
 func TestMillionValues(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(5, 6))
 	x := seq(1_000_000, func(int) float64 { return rnd.NormFloat64() + 0.01 })

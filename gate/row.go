@@ -1,0 +1,227 @@
+package gate
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/org/ebpf-bench-gate/bench"
+	"github.com/org/ebpf-bench-gate/stats"
+)
+
+// A row is a comparison in the making.
+type row struct {
+	Comparison
+	measure    bench.Measure
+	limit      Limit
+	minEffect  float64       // MinEffectNS where the measure is a time, else 0
+	base, head *bench.Result // either may be nil
+	looks      []look
+	// view reads the data up to a look.
+	view func(look) (*view, string)
+	last *view // at the last look that was regarded
+	// slowLevel is what Greater was held against at that look.
+	slowLevel float64
+}
+
+func newRow(base, head *bench.Result, p Policy) *row {
+	r := head
+	if r == nil {
+		r = base
+	}
+	m, ok := bench.LookupMeasure(r.Measure)
+	if !ok { // of a later version, or imported: the careful reading
+		m = bench.Measure{Name: r.Measure, Better: bench.Lower}
+	}
+	w := &row{measure: m, base: base, head: head, limit: p.Limits[r.Measure]}
+	w.Comparison = Comparison{
+		Benchmark: r.Benchmark, Program: r.Program, Measure: r.Measure, Unit: m.Unit, Kind: r.Kind,
+		Exact: m.Exact, Path: r.Path,
+		Judged: w.limit.Fail != nil || w.limit.Max != nil,
+		Limit:  limitInWords(m, w.limit, p.MinEffectNS),
+	}
+	if m.Unit == "ns" {
+		w.minEffect = p.MinEffectNS
+	}
+	if m.Static && !m.Exact {
+		w.Judged = false // one reading of a clock decides nothing
+	}
+	if base != nil {
+		w.Warnings = merge(w.Warnings, base.Warnings)
+	}
+	if head != nil {
+		w.Warnings = merge(w.Warnings, head.Warnings)
+	}
+	if base != nil && head != nil && base.Answer != "" && head.Answer != "" && base.Answer != head.Answer {
+		w.warn("the program's answer changed from %s to %s", base.Answer, head.Answer)
+	}
+	return w
+}
+
+func (w *row) warn(format string, args ...any) {
+	w.Warnings = merge(w.Warnings, []string{fmt.Sprintf(format, args...)})
+}
+
+func (w *row) inconclusive(reason string) {
+	w.Verdict = Inconclusive
+	w.Reason = reason
+}
+
+// sign makes differences positive where head is worse.
+func (w *row) sign() float64 {
+	if w.measure.Better == bench.Higher {
+		return -1
+	}
+	return 1
+}
+
+// added is a row that only head has: nothing to hold it against, so that only an
+// absolute maximum judges it.
+func (w *row) added() {
+	w.Verdict = Added
+	w.Judged = false
+	w.setMedians()
+}
+
+// missing is a row that only base has. It fails closed where the measure is
+// judged: a benchmark that is not there cannot pass.
+func (w *row) missing(head *bench.Run) {
+	w.Verdict = Missing
+	w.Reason = "not measured in head"
+	for _, p := range head.Programs {
+		if p.Program == w.Program && p.Outcome != bench.Accepted {
+			w.Reason = fmt.Sprintf("the program is %s in head", p.Outcome)
+		}
+	}
+	for _, s := range head.Skipped {
+		if s.Name == w.Benchmark || s.Name == w.Program {
+			w.Reason = "skipped in head: " + s.Reason
+		}
+	}
+	w.setMedians()
+}
+
+// tellOnce is for a noisy number that is read once a load and never judged. Its
+// verdict is a matter of form.
+func (w *row) tellOnce() {
+	w.setMedians()
+	if w.Base == nil || w.Head == nil {
+		w.inconclusive("not read on both sides")
+		return
+	}
+	w.Verdict = Pass
+	w.setRatio(*w.Base, *w.Head)
+}
+
+// judgeExact compares one number with another. Nothing is estimated: beyond the
+// margin is beyond the margin.
+func (w *row) judgeExact() {
+	b, okB := constant(w.base)
+	h, okH := constant(w.head)
+	w.setMedians()
+	w.Rounds = min(len(w.base.Samples), len(w.head.Samples))
+	switch {
+	case w.Rounds == 0:
+		w.inconclusive("not measured on both sides")
+	case !okB || !okH:
+		w.inconclusive("the samples of one revision differ, so the measure is not exact here")
+	default:
+		w.judgeNumbers(b, h)
+	}
+}
+
+// judgeNumbers gives the verdict of an exact measure that went from b to h.
+func (w *row) judgeNumbers(b, h float64) {
+	w.setRatio(b, h)
+	worse := w.sign() * (h - b)
+	fail := w.limit.Fail
+	if fail == nil {
+		fail = &Margin{} // told (or bounded by Max): any difference is one
+	}
+	margin := fail.of(b)
+	switch {
+	case worse > margin && (w.limit.Fail != nil || !w.Judged):
+		w.Verdict = Regressed
+	case -worse > margin:
+		w.Verdict = Improved
+	default:
+		w.Verdict = Pass
+	}
+	if w.limit.Fail != nil && b > 0 {
+		w.Margin = pointer(margin / b)
+	}
+	w.Warn = w.limit.Warn != nil && worse > w.limit.Warn.of(b) && !(w.Judged && w.Verdict == Regressed)
+}
+
+// applyMax fails what is above the absolute maximum, whatever base has. For a
+// noisy measure that is its median: the maximum is a rule about the number, not a
+// claim about a difference.
+func (w *row) applyMax() {
+	if w.limit.Max == nil || w.Head == nil || w.Verdict == Missing || w.measure.Static && !w.measure.Exact {
+		return
+	}
+	if *w.Head > *w.limit.Max {
+		w.Verdict = Regressed
+		w.Judged, w.Warn, w.Open = true, false, false
+		w.Reason = fmt.Sprintf("%s is above the maximum of %s", number(*w.Head), number(*w.limit.Max))
+		return
+	}
+	if w.Verdict == Added {
+		return
+	}
+	// Within a maximum that is the only limit, a noisy row has nothing left to
+	// decide; an exact one has had its say.
+	if w.limit.Fail == nil && !w.Exact && w.Verdict != Inconclusive {
+		w.Verdict = Pass
+	}
+}
+
+// setMedians shows the numbers of both sides, whatever becomes of the row.
+func (w *row) setMedians() {
+	median := func(r *bench.Result, of func(bench.Sample) float64) *float64 {
+		if r == nil || len(r.Samples) == 0 {
+			return nil
+		}
+		m := stats.Median(values(r.Samples, of))
+		if !finite(m) {
+			return nil
+		}
+		return &m
+	}
+	w.Base = median(w.base, sampleValue)
+	w.Head = median(w.head, sampleValue)
+}
+
+// setRatio sets Change from two plain numbers.
+func (w *row) setRatio(b, h float64) {
+	w.Base, w.Head = pointer(b), pointer(h)
+	if c := h/b - 1; b > 0 && finite(c) {
+		w.Change = &c
+	}
+}
+
+// of is the margin of a value, in its unit.
+func (m *Margin) of(value float64) float64 {
+	return max(m.Ratio*value, m.Absolute, 0)
+}
+
+// constant is the one value that all samples have.
+func constant(r *bench.Result) (float64, bool) {
+	if len(r.Samples) == 0 {
+		return 0, false
+	}
+	v := r.Samples[0].Value
+	return v, finite(v) && !slices.ContainsFunc(r.Samples, func(s bench.Sample) bool { return s.Value != v })
+}
+
+func values(samples []bench.Sample, of func(bench.Sample) float64) []float64 {
+	x := make([]float64, len(samples))
+	for i, s := range samples {
+		x[i] = of(s)
+	}
+	return x
+}
+
+func pointer(x float64) *float64 { return &x }
+
+func sampleValue(s bench.Sample) float64 { return s.Value }
+func sampleFloor(s bench.Sample) float64 { return s.Floor }
