@@ -27,17 +27,20 @@ var later = map[string]bool{
 // fields are the keys that a mapping may have, and who reads them.
 type fields map[string]func(key, v *yaml.Node)
 
-// mapping reads the keys of a node that what names.
+// mapping reads the keys of a node that what names. It tells whether all of
+// them were known: otherwise one that is missed may just be mistyped.
 func (r *reader) mapping(n *yaml.Node, what string, known fields) bool {
 	if n.Kind != yaml.MappingNode {
 		r.wrong(n, what, "a mapping")
 		return false
 	}
+	all := true
 	for key, v := range pairs(n) {
 		if read := known[key.Value]; read != nil {
 			read(key, v)
 			continue
 		}
+		all = false
 		names := slices.Sorted(maps.Keys(known))
 		if later[key.Value] {
 			r.fail(key, "expected one of "+strings.Join(names, ", "), "%s is not known to this version of gate", key.Value)
@@ -45,7 +48,7 @@ func (r *reader) mapping(n *yaml.Node, what string, known fields) bool {
 		}
 		r.fail(key, expected(key.Value, names), "unknown key %s in %s", quote(key.Value), what)
 	}
-	return true
+	return all
 }
 
 // pairs are the keys and values of a mapping.

@@ -26,7 +26,8 @@ const (
 type reader struct {
 	source string // the config's name
 	found  Diagnostics
-	nodes  int // visited so far, with aliases followed
+	nodes  int  // visited so far, with aliases followed
+	broken bool // the tree is not to be read
 
 	dir         string // where captures are read from
 	packetBytes int    // what all packets have come to
@@ -102,7 +103,7 @@ func (r *reader) tree(src []byte) *yaml.Node {
 		return nil
 	}
 	root := r.clean(doc.Content[0], nil)
-	if root == nil {
+	if r.broken {
 		return nil
 	}
 	if root.Kind == yaml.ScalarNode && root.Tag == "!!null" {
@@ -114,27 +115,30 @@ func (r *reader) tree(src []byte) *yaml.Node {
 
 // clean checks the shape of a tree, follows its aliases, and drops what is
 // wrong, so that readers see only mappings with unique plain keys, lists and
-// scalars, of bounded size. It returns nil where the tree ends early. The path
-// is the nodes above n.
+// scalars, of bounded size. Where the tree has no end, the reader is broken. The
+// path is the nodes above n.
 func (r *reader) clean(n *yaml.Node, path []*yaml.Node) *yaml.Node {
+	at := n
 	for n.Kind == yaml.AliasNode {
 		n = n.Alias
 	}
 	switch r.nodes++; {
-	case r.nodes > maxNodes:
-		if r.nodes == maxNodes+1 {
-			r.fail(n, "", "the config has more than %d values (with aliases followed)", maxNodes)
-		}
+	case r.broken:
 		return nil
-	case len(path) >= maxDepth:
-		r.fail(n, "", "nested deeper than %d levels", maxDepth)
+	case r.nodes > maxNodes:
+		r.broken = true
+		r.fail(at, "", "the config has more than %d values (with aliases followed)", maxNodes)
 		return nil
 	case slices.Contains(path, n):
-		r.fail(n, "", "the anchor &%s holds itself", n.Anchor)
+		r.broken = true
+		r.fail(at, "", "the anchor &%s holds itself", n.Anchor)
+		return nil
+	case len(path) >= maxDepth:
+		r.broken = true
+		r.fail(at, "", "nested deeper than %d levels", maxDepth)
 		return nil
 	case n.Style&yaml.TaggedStyle != 0:
 		r.fail(n, "leave the tag out", "tags such as %s are not part of the language", quote(n.Tag))
-		return nil
 	}
 	path = append(path, n)
 	out := *n
