@@ -47,9 +47,6 @@ func Compare(base, head *bench.Run, p Policy) *Report {
 			strings.Join(differences, ", "))
 	}
 	unpaired := base.Session == "" || base.Session != head.Session
-	if unpaired && len(differences) == 0 {
-		r.warn("base and head were not measured side by side: a difference may be the host's, not the program's")
-	}
 
 	outcomes := r.judgePrograms(base, head)
 	var rows, family []*row
@@ -73,6 +70,9 @@ func Compare(base, head *bench.Run, p Policy) *Report {
 			w.prepare(unpaired, p)
 			family = append(family, w)
 		}
+	}
+	if unpaired && len(family) > 0 {
+		r.warn("base and head were not measured side by side: a difference may be the host's, not the program's")
 	}
 	judgeFamily(family, p)
 	r.warnOfNoise(family)

@@ -20,7 +20,7 @@ import (
 func TestFalseAlarms(t *testing.T) {
 	p := latencyPolicy(0.03)
 	p.Alpha = 0.1
-	for _, c := range []struct{ m, rounds, trials int }{{1, 160, 1000}, {20, 80, 120}} {
+	for _, c := range []struct{ m, rounds, trials int }{{1, 80, 800}, {20, 40, 250}} {
 		rnd := rand.New(rand.NewPCG(11, uint64(c.m)))
 		regressed, improved := 0, 0
 		for range c.trials {
@@ -52,10 +52,10 @@ func TestFalseAlarms(t *testing.T) {
 func TestFalsePasses(t *testing.T) {
 	p := latencyPolicy(0.03)
 	rnd := rand.New(rand.NewPCG(12, 1))
-	const trials = 1000
+	const trials = 600
 	passed := 0
 	for range trials {
-		base, head := suite(rnd, 1, 160, func(int) float64 { return 0.03 })
+		base, head := suite(rnd, 1, 80, func(int) float64 { return 0.03 })
 		if session(t, p, base, head).Verdict == gate.Pass {
 			passed++
 		}
