@@ -179,6 +179,7 @@ func TestMistakes(t *testing.T) {
 		{value("u16(10.0.0.1)"), "10.0.0.1 does not fit in 16 bits", ""},
 		{value("u8(be(u8(1)))"), "functions within functions", ""},
 		{value("hex(0)"), "odd number of hex digits", "two digits"},
+		{value("be(80"), "starts as a function and does not end as one", "quote it"},
 		{value("hex()"), "no hex digits", ""},
 		{value("program(a b)"), "is not the name of a program", ""},
 		{entry("{key: §0..4194304, value: 1}"), "more than 4194304 numbers", ""},

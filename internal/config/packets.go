@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"net"
@@ -32,12 +33,18 @@ func (r *reader) packets(n *yaml.Node) [][]byte {
 	}
 	var packets [][]byte
 	for _, source := range sources {
+		if r.packetBytes > maxPacketBytes {
+			return nil // which was told when it came to that
+		}
 		limits := packet.DefaultLimits
 		limits.Packets -= len(packets)
 		limits.Bytes = min(limits.Bytes, maxPacketBytes-r.packetBytes)
 		more, err := r.packetSource(source, limits)
 		if err != nil {
 			r.fail(source, "", "packets: %s", err)
+			if errors.Is(err, packet.ErrLimit) {
+				r.packetBytes += limits.Bytes + 1 // what it took to find out
+			}
 			return nil
 		}
 		for _, p := range more {
@@ -79,17 +86,17 @@ func (r *reader) packetSource(n *yaml.Node, limits packet.Limits) ([][]byte, err
 	if !ok {
 		return nil, nil
 	}
-	packets, err := readCapture(r.dir, name, limits)
+	packets, err := r.capture(name, limits)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return packets, nil
 }
 
-// readCapture reads a capture that must be a file in dir, wherever its path and
-// the links on it lead.
-func readCapture(dir, name string, limits packet.Limits) ([][]byte, error) {
-	root, err := os.OpenRoot(dir)
+// capture reads a capture that must be a file in the config's directory,
+// wherever its path and the links on it lead.
+func (r *reader) capture(name string, limits packet.Limits) ([][]byte, error) {
+	root, err := os.OpenRoot(r.dir)
 	if err != nil {
 		return nil, reason(err)
 	}
@@ -107,12 +114,16 @@ func readCapture(dir, name string, limits packet.Limits) ([][]byte, error) {
 		return nil, reason(err)
 	}
 	defer f.Close()
-	return packet.ReadPcap(f, limits)
+	packets, err := packet.ReadPcap(f, limits)
+	if err != nil {
+		r.packetBytes += int(min(info.Size(), maxPacketBytes)) // as if it were good
+	}
+	return packets, err
 }
 
 // reason is an error without the name of the file, which stands beside it.
 func reason(err error) error {
-	if e, ok := err.(*fs.PathError); ok { //nolint:errorlint // the outermost only
+	if e := new(fs.PathError); errors.As(err, &e) {
 		return e.Err
 	}
 	return err

@@ -89,6 +89,7 @@ type misread struct{ message, hint string }
 
 var (
 	call     = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]*)\((.*)\)$`)
+	openCall = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*\(`)
 	varRef   = regexp.MustCompile(`^([^$]*)\$([A-Za-z_][A-Za-z0-9_]*)([^$]*)$`)
 	twoDots  = regexp.MustCompile(`^([^.].*?)\.\.(.+)$`)
 	likeANum = regexp.MustCompile(`^[-+.]?[0-9]`)
@@ -112,6 +113,9 @@ func plain(s string, pos bench.Pos, depth int) (bench.Expr, *misread) {
 	}
 	if m := call.FindStringSubmatch(s); m != nil {
 		return function(m[1], strings.TrimSpace(m[2]), pos, depth)
+	}
+	if openCall.MatchString(s) {
+		return nil, &misread{fmt.Sprintf("%s starts as a function and does not end as one", quote(s)), "quote it if it is text"}
 	}
 	if strings.Contains(s, "$") {
 		v, ok := variable(s)

@@ -25,13 +25,16 @@ type Limits struct {
 // DefaultLimits are the limits of one benchmark.
 var DefaultLimits = Limits{Packets: 1 << 16, Bytes: 64 << 20}
 
+// ErrLimit is that packets were made or read until the [Limits] were reached.
+var ErrLimit = errors.New("too much")
+
 // check tells whether packets of so many bytes in all are within the limits.
 func (l Limits) check(packets, bytes int) error {
 	if packets > l.Packets {
-		return fmt.Errorf("more than %d packets", l.Packets)
+		return fmt.Errorf("%w: more than %d packets", ErrLimit, l.Packets)
 	}
 	if bytes > l.Bytes {
-		return fmt.Errorf("more than %d bytes of packets", l.Bytes)
+		return fmt.Errorf("%w: more than %d bytes of packets", ErrLimit, l.Bytes)
 	}
 	return nil
 }
