@@ -71,10 +71,9 @@ func pairUp(base, head []bench.Sample, last int) []round {
 // The margin is of the program's own time, A - f: what the driver adds to both
 // sides is not the author's to slow down by some per cent.
 //
-// c makes the test exact: with it, exchanging A and B only changes the sign. Shares
-// of A alone are larger where A happens to be low, which is where B - A is
-// positive; with tails of 25% and 320 rounds that called equal programs slower at
-// p <= 0.01 in 1.7% of trials.
+// c makes the test of equal programs exact: with it, exchanging A and B only
+// changes the sign. Shares of A alone are larger where A happens to be low, which
+// is where B - A is positive; docs/statistics.md has what that did.
 func (w *row) pairedView(l look) (*view, string) {
 	n := min(l.rounds, len(w.head.Samples))
 	if n == 0 {
