@@ -32,7 +32,7 @@ var rooms = map[string][]string{
 	"internal/store":      {"bench"},
 	"internal/render":     {"gate", "bench"},
 	"internal/github":     {"gate"},
-	"internal/runner":     {"bench", "bpf", "gate", "internal/config", "internal/build", "internal/store"},
+	"internal/runner":     {"bench", "bpf", "gate"},
 	"internal/cli": {"bench", "stats", "bpf", "gate", "internal/packet", "internal/config", "internal/build",
 		"internal/store", "internal/render", "internal/github", "internal/runner"},
 	"cmd":      {"internal/cli"},

@@ -5,6 +5,7 @@ package bpf
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
@@ -18,24 +19,14 @@ type attachments struct {
 	veths []netlink.Link
 }
 
-// attachXDP attaches a program to the namespace's lo, in generic mode. From then
-// on the kernel keeps it in the XDP dispatcher, and test runs of it do not wait
-// for an RCU grace period.
-func (s *Session) attachXDP(p *ebpf.Program) (*attachments, error) {
-	lo, err := netlink.LinkByName("lo")
-	if err != nil {
-		return nil, err
-	}
-	l, err := link.AttachXDP(link.XDPOptions{Program: p, Interface: lo.Attrs().Index, Flags: link.XDPGenericMode})
-	if err != nil {
-		return nil, fmt.Errorf("attach to lo: %w", err)
-	}
-	return &attachments{links: []link.Link{l}}, nil
-}
+// pairs counts the veth pairs, so that no two of a process have one name.
+var pairs atomic.Uint32
 
-// attach attaches a program to a veth pair made for it.
+// attach attaches an XDP program to a veth pair made for it, in generic mode.
+// From then on the kernel keeps it in the XDP dispatcher, and test runs of it do
+// not wait for an RCU grace period.
 func (a *attachments) attach(p *ebpf.Program) error {
-	name := fmt.Sprintf("gate%d", len(a.veths))
+	name := fmt.Sprintf("gate%d", pairs.Add(1))
 	v := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: name}, PeerName: name + "p"}
 	if err := netlink.LinkAdd(v); err != nil {
 		return fmt.Errorf("make a veth pair: %w", err)

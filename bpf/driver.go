@@ -25,18 +25,52 @@ import (
 // Note: attaching base and head themselves (attach-first) costs 25 to 44 ms a
 // round and has an order; it is the fallback for programs that may not be
 // tail-called.
+//
+// One driver serves many benchmarks of its kind in a session.
+//
+// Note: a packet map for each benchmark, in an array of maps, made the driver
+// twice as slow, as lookups in inner maps are not inlined.
 type driver struct {
-	typ     ebpf.ProgramType
-	prog    *ebpf.Program
-	slots   *ebpf.Map // program array
+	kind   driverKind
+	prog   *ebpf.Program
+	slots  *ebpf.Map // program array
+	stateM *ebpf.Map
+	buf    []byte // stateM, mapped
+	device *attachments
+	// packets of all benchmarks, each with its own span; nil: nothing is
+	// restored. used is how many there are.
 	packets *ebpf.Map
-	stateM  *ebpf.Map
-	buf     []byte // stateM, mapped
-	// restores tells that each repeat gets a fresh packet; otherwise (types
-	// that cannot write packets) a call has one packet throughout.
-	restores bool
-	count    int
-	longest  int
+	used    int
+}
+
+// A driverKind is what programs and packets one driver fits.
+type driverKind struct {
+	typ    ebpf.ProgramType
+	attach ebpf.AttachType
+	flags  uint32
+	room   int // bytes of the longest packet
+}
+
+// driverKindOf sorts packets into few sizes, so that few drivers do and short
+// packets still lie close together.
+func driverKindOf(spec *ebpf.ProgramSpec, packets [][]byte) driverKind {
+	k := driverKind{typ: spec.Type, attach: spec.AttachType, flags: spec.Flags}
+	if !restores(spec.Type) || len(packets) == 0 {
+		return k
+	}
+	longest := 0
+	for _, p := range packets {
+		longest = max(longest, len(p))
+	}
+	for k.room = 120; k.room < longest; k.room = k.room*4 + 24 {
+	}
+	return k
+}
+
+// restores tells that programs of the type get a fresh packet in each repeat.
+// The others cannot write packets, or only in ways that no driver can undo.
+func restores(t ebpf.ProgramType) bool {
+	return t == ebpf.XDP || t == ebpf.SchedCLS || t == ebpf.SchedACT
 }
 
 // driverSlots is the length of the program array. Slots are drawn at random for
@@ -69,37 +103,21 @@ func tailCallable(t ebpf.ProgramType) bool {
 	return false
 }
 
-// newDriver loads a driver for programs like spec and the packets. It needs
-// Linux 5.18 for XDP (bpf_xdp_store_bytes, 3f364222d032), 5.8 else.
-func newDriver(spec *ebpf.ProgramSpec, packets [][]byte) (*driver, error) {
-	d := &driver{typ: spec.Type, count: len(packets)}
-	for _, p := range packets {
-		d.longest = max(d.longest, len(p))
-	}
-	var body asm.Instructions
-	switch spec.Type {
-	case ebpf.XDP:
-		d.restores, body = true, xdpRestore()
-	case ebpf.SchedCLS, ebpf.SchedACT:
-		d.restores, body = true, skbRestore()
-	}
-	if err := d.maps(packets); err != nil {
+// driverPackets is how many packets a driver holds at least.
+const driverPackets = 4096
+
+// newDriver loads a driver with room for at least n packets. XDP needs Linux
+// 5.18 (bpf_xdp_store_bytes, 3f364222d032).
+func newDriver(kind driverKind, n int) (*driver, error) {
+	d := &driver{kind: kind, device: &attachments{}}
+	if err := d.load(max(n, driverPackets)); err != nil {
 		d.close()
-		return nil, err
-	}
-	var err error
-	d.prog, err = ebpf.NewProgram(&ebpf.ProgramSpec{
-		Name: "gate_driver", Type: spec.Type, AttachType: spec.AttachType, Flags: spec.Flags,
-		License: "Dual BSD/GPL", Instructions: d.code(body),
-	})
-	if err != nil {
-		d.close()
-		return nil, fmt.Errorf("driver for %s: %w", typeName(spec.Type), err)
+		return nil, fmt.Errorf("driver for %s: %w", typeName(kind.typ), err)
 	}
 	return d, nil
 }
 
-func (d *driver) maps(packets [][]byte) error {
+func (d *driver) load(n int) error {
 	var err error
 	if d.slots, err = ebpf.NewMap(&ebpf.MapSpec{Name: "gate_slots", Type: ebpf.ProgramArray, KeySize: 4, ValueSize: 4, MaxEntries: driverSlots}); err != nil {
 		return err
@@ -110,24 +128,51 @@ func (d *driver) maps(packets [][]byte) error {
 	if d.buf, err = unix.Mmap(d.stateM.FD(), 0, unix.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
 		return fmt.Errorf("map the driver's state: %w", err)
 	}
-	if !d.restores || len(packets) == 0 {
-		return nil
+	var restore asm.Instructions
+	if d.kind.room > 0 {
+		if d.packets, err = ebpf.NewMap(&ebpf.MapSpec{
+			Name: "gate_packets", Type: ebpf.Array, KeySize: 4, ValueSize: uint32(packetHeader + d.kind.room), MaxEntries: uint32(n),
+		}); err != nil {
+			return fmt.Errorf("memory for %d packets: %w", n, err)
+		}
+		restore = skbRestore()
+		if d.kind.typ == ebpf.XDP {
+			restore = xdpRestore()
+		}
 	}
-	size := (packetHeader + d.longest + 7) &^ 7
-	d.packets, err = ebpf.NewMap(&ebpf.MapSpec{Name: "gate_packets", Type: ebpf.Array, KeySize: 4, ValueSize: uint32(size), MaxEntries: uint32(len(packets))})
-	if err != nil {
-		return fmt.Errorf("memory for %d packets: %w", len(packets), err)
+	if d.prog, err = ebpf.NewProgram(&ebpf.ProgramSpec{
+		Name: "gate_driver", Type: d.kind.typ, AttachType: d.kind.attach, Flags: d.kind.flags,
+		License: "Dual BSD/GPL", Instructions: d.code(restore),
+	}); err != nil {
+		return err
 	}
-	v := make([]byte, size)
+	if d.kind.typ == ebpf.XDP {
+		// From here on the kernel keeps it in the XDP dispatcher.
+		return d.device.attach(d.prog)
+	}
+	return nil
+}
+
+// fits tells whether the driver has room for n more packets.
+func (d *driver) fits(n int) bool { return d.packets == nil || d.used+n <= int(d.packets.MaxEntries()) }
+
+// add gives the driver a benchmark's packets and returns the index of the first.
+func (d *driver) add(packets [][]byte) (first int, err error) {
+	if d.packets == nil {
+		return 0, nil
+	}
+	first = d.used
+	v := make([]byte, packetHeader+d.kind.room)
 	for i, p := range packets {
 		clear(v)
 		binary.NativeEndian.PutUint32(v, uint32(len(p)))
 		copy(v[packetHeader:], p)
-		if err := d.packets.Put(uint32(i), v); err != nil {
-			return err
+		if err := d.packets.Put(uint32(first+i), v); err != nil {
+			return 0, err
 		}
 	}
-	return nil
+	d.used += len(packets)
+	return first, nil
 }
 
 // code is the whole driver. R6 holds the context, R7 the state, R9 the packet.
@@ -159,7 +204,7 @@ func (d *driver) code(restore asm.Instructions) asm.Instructions {
 		insns = append(insns,
 			asm.LoadMem(asm.R8, asm.R9, 0, asm.Word).WithSymbol("store"),
 			asm.JEq.Imm(asm.R8, 0, "failed"),
-			asm.JGT.Imm(asm.R8, int32(d.longest), "failed"),
+			asm.JGT.Imm(asm.R8, int32(d.kind.room), "failed"),
 			asm.Mov.Reg(asm.R1, asm.R6),
 			asm.Mov.Imm(asm.R2, 0),
 			asm.Mov.Reg(asm.R3, asm.R9),
@@ -195,7 +240,7 @@ func count(at int16) asm.Instructions {
 }
 
 func (d *driver) store() asm.Instructions {
-	if d.typ == ebpf.XDP {
+	if d.kind.typ == ebpf.XDP {
 		return asm.Instructions{asm.FnXdpStoreBytes.Call()}
 	}
 	const invalidateHash = 1 << 1 // BPF_F_INVALIDATE_HASH: else the flow hash of the last packet stays
@@ -289,7 +334,7 @@ func skbRestore() asm.Instructions {
 	return insns
 }
 
-// aim points the next call at a slot and at packets first to end (exclusive).
+// aim points the next call at a slot, and at packets first to end (exclusive).
 func (d *driver) aim(slot, first, end int) {
 	u32 := func(at uint32, v int) { binary.NativeEndian.PutUint32(d.buf[at:], uint32(v)) }
 	binary.NativeEndian.PutUint64(d.buf[stateOrigin:], 0)
@@ -317,7 +362,9 @@ func (d *driver) close() {
 		_ = unix.Munmap(d.buf)
 		d.buf = nil
 	}
+	_ = d.device.close()
+	// Closing nil is defined in cilium/ebpf.
 	for _, c := range []interface{ Close() error }{d.prog, d.slots, d.packets, d.stateM} {
-		c.Close() // nil-safe in cilium/ebpf
+		_ = c.Close()
 	}
 }

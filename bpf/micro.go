@@ -49,8 +49,9 @@ type Micro struct {
 	packets [][]byte
 	groups  []span
 	driver  *driver
-	pads    *attachments
-	answers [][]uint32 // by side, by packet
+	first   int          // of the packets in the driver
+	pads    *attachments // of this round's targets, without a driver
+	answers [][]uint32   // by side, by packet
 	kept    []map[string]*ebpf.Map
 }
 
@@ -137,17 +138,10 @@ func (m *Micro) choosePath(spec *ebpf.ProgramSpec) error {
 			// packets of one EtherType may follow each other.
 			slices.SortStableFunc(m.packets, func(a, b []byte) int { return etherType(a) - etherType(b) })
 		}
-		d, err := newDriver(spec, m.packets)
+		err := m.drive(spec)
 		if err == nil {
-			err = m.probeDriver(d)
-		}
-		if err == nil {
-			m.Path, m.driver = "driver", d
-			m.groups = m.group(d.restores)
+			m.Path, m.groups = "driver", m.group(restores(m.typ))
 			return nil
-		}
-		if d != nil {
-			d.close()
 		}
 		m.Warnings = append(m.Warnings, fmt.Sprintf("not driven by the tail-calling driver (%v)", err))
 	}
@@ -189,28 +183,32 @@ func etherType(p []byte) int {
 	return int(p[12])<<8 | int(p[13])
 }
 
-// probeDriver attaches the driver where its type needs that, and sees whether
-// every side may be tail-called from it.
-func (m *Micro) probeDriver(d *driver) error {
-	if m.typ == ebpf.XDP {
-		p, err := m.s.attachXDP(d.prog)
-		if err != nil {
-			return err
-		}
-		m.pads = p
+// drive takes the session's driver for such programs, if every side may be
+// tail-called from it.
+func (m *Micro) drive(spec *ebpf.ProgramSpec) error {
+	d, err := m.s.driver(driverKindOf(spec, m.packets), len(m.packets))
+	if err != nil {
+		return err
 	}
 	for _, side := range m.sides {
 		l, err := side.Object.Load(m.b.Program, LoadOptions{Cache: m.s.cache})
 		if err != nil {
-			return nil // told by verify, with the side's name
+			break // told by verify, with the side's name
 		}
 		err = d.slots.Put(uint32(0), l.Program)
 		l.Close()
 		if err != nil {
 			return fmt.Errorf("%s may not be tail-called: %w", side.Name, err)
 		}
+		if err := d.slots.Delete(uint32(0)); err != nil {
+			return err
+		}
 	}
-	return d.slots.Delete(uint32(0))
+	if m.first, err = d.add(m.packets); err != nil {
+		return err
+	}
+	m.driver = d
+	return nil
 }
 
 // A target is one load of one side (or the empty program), ready to be called.
@@ -251,7 +249,7 @@ func (m *Micro) arm(t *target, outSize int) {
 // whole call in ns.
 func (m *Micro) fire(t *target, s shot, first, repeat int) (answer uint32, ns float64, restarts int, err error) {
 	if m.driver != nil {
-		m.driver.aim(t.slot, first, max(s.end, first+1))
+		m.driver.aim(t.slot, m.first+first, m.first+max(s.end, first+1))
 	}
 	if m.Path == "single" {
 		for range repeat {
@@ -490,9 +488,6 @@ func (m *Micro) Close() {
 func (m *Micro) close() {
 	if m.pads != nil {
 		m.pads.close()
-	}
-	if m.driver != nil {
-		m.driver.close()
 	}
 	for _, maps := range m.kept {
 		for _, k := range maps {

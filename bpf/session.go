@@ -31,6 +31,9 @@ type Session struct {
 	work  chan func()
 	done  chan struct{}
 	stat  *os.File // /proc/stat
+	// drivers of this session, and why there is none for a kind.
+	drivers map[driverKind][]*driver
+	refused map[driverKind]error
 }
 
 // NewSession starts a session. Every random order in it follows from the seed.
@@ -41,7 +44,7 @@ func NewSession(seed uint64) (*Session, error) {
 	if err := rlimit.RemoveMemlock(); err != nil && !errors.Is(err, unix.EPERM) {
 		return nil, fmt.Errorf("raise the locked-memory limit: %w", err)
 	}
-	s := &Session{seed: seed, cache: btf.NewCache(), work: make(chan func()), done: make(chan struct{})}
+	s := &Session{seed: seed, cache: btf.NewCache(), work: make(chan func()), done: make(chan struct{}), drivers: map[driverKind][]*driver{}, refused: map[driverKind]error{}}
 	ready := make(chan error)
 	go s.thread(ready)
 	if err := <-ready; err != nil {
@@ -62,6 +65,11 @@ func (s *Session) thread(ready chan<- error) {
 	ready <- nil
 	for f := range s.work {
 		f()
+	}
+	for _, ds := range s.drivers {
+		for _, d := range ds {
+			d.close()
+		}
 	}
 	s.stat.Close()
 }
@@ -134,6 +142,25 @@ func (s *Session) Load(o *Object, program string) (l *Loaded, err error) {
 func (s *Session) Close() {
 	close(s.work)
 	<-s.done
+}
+
+// driver is a driver of the kind with room for n more packets.
+func (s *Session) driver(k driverKind, n int) (*driver, error) {
+	if err := s.refused[k]; err != nil {
+		return nil, err
+	}
+	for _, d := range s.drivers[k] {
+		if d.fits(n) {
+			return d, nil
+		}
+	}
+	d, err := newDriver(k, n)
+	if err != nil {
+		s.refused[k] = err
+		return nil, err
+	}
+	s.drivers[k] = append(s.drivers[k], d)
+	return d, nil
 }
 
 // rng is the source of one benchmark's orders: the same for a seed and a name,

@@ -168,7 +168,7 @@ func (m *Micro) effect(t *target, s shot, packet int) (effect, error) {
 // that the last one left, and a program that changes it would be measured on
 // something that nobody asked for.
 func (m *Micro) unmutated(t *target, s shot, e effect) error {
-	if m.driver != nil && m.driver.restores || len(m.packets) == 0 || m.b.KeepPacket {
+	if m.driver != nil && restores(m.typ) || len(m.packets) == 0 || m.b.KeepPacket {
 		return nil
 	}
 	in, out := m.packets[s.first], e.packet

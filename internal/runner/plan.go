@@ -12,7 +12,6 @@ import (
 	"github.com/org/ebpf-bench-gate/bench"
 	"github.com/org/ebpf-bench-gate/bpf"
 	"github.com/org/ebpf-bench-gate/gate"
-	"github.com/org/ebpf-bench-gate/internal/packet"
 )
 
 // A Plan is what is measured and how long that may take.
@@ -66,9 +65,9 @@ type Progress struct {
 }
 
 // BuiltIn are the benchmarks of objects for which nobody wrote any: every
-// program of a type that the kernel can test-run, on a small set of packets.
-// Programs of other types are told as skipped, with the reason.
-func BuiltIn(side *Side) ([]bench.Benchmark, []bench.Skip) {
+// program of a type that the kernel can test-run, on the packets. Programs of
+// other types are told as skipped, with the reason.
+func BuiltIn(side *Side, packets [][]byte) ([]bench.Benchmark, []bench.Skip) {
 	var out []bench.Benchmark
 	var skips []bench.Skip
 	for _, o := range side.Objects {
@@ -77,7 +76,7 @@ func BuiltIn(side *Side) ([]bench.Benchmark, []bench.Skip) {
 				skips = append(skips, bench.Skip{Name: p, Reason: err.Error()})
 				continue
 			}
-			out = append(out, bench.Benchmark{Name: p + "/builtin", Program: p, Packets: packet.BuiltIn()})
+			out = append(out, bench.Benchmark{Name: p + "/builtin", Program: p, Packets: packets})
 		}
 	}
 	return out, skips

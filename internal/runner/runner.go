@@ -121,7 +121,7 @@ func (r *run) saveLog(side, program string, err error) string {
 // A benchCase is one benchmark on its way.
 type benchCase struct {
 	bench.Benchmark
-	lane  lane
+	lane  lane // nil: it could not be prepared
 	done  int           // rounds
 	spent time.Duration // measuring
 	final bool
@@ -147,9 +147,19 @@ func (r *run) prepare() {
 	}
 }
 
+// fail tells that a benchmark could not be measured. One that somebody asked for
+// keeps its place in the suite, without samples: the number of comparisons is
+// fixed before the first round, and a suite that lacks one cannot pass.
 func (r *run) fail(b bench.Benchmark, err error) {
 	if r.Required {
 		r.failures = append(r.failures, fmt.Errorf("%s: %w", b.Name, err))
+		if !slices.ContainsFunc(r.cases, func(c *benchCase) bool { return c.Name == b.Name }) {
+			c := &benchCase{Benchmark: b, results: make([][]*bench.Result, len(r.Sides))}
+			for i := range c.results {
+				c.results[i] = []*bench.Result{{Benchmark: b.Name, Program: b.Program, Measure: bench.Latency, Kind: bench.Micro}}
+			}
+			r.cases = append(r.cases, c)
+		}
 	}
 	for _, out := range r.runs {
 		out.Skipped = append(out.Skipped, bench.Skip{Name: b.Name, Reason: err.Error(), Required: r.Required})
@@ -219,7 +229,7 @@ const firstLook = 10
 // measure goes from look to look. Rounds of different benchmarks are
 // interleaved, so that a noisy minute falls on all of them.
 func (r *run) measure(ctx context.Context) error {
-	open := slices.Clone(r.cases)
+	open := slices.DeleteFunc(slices.Clone(r.cases), func(c *benchCase) bool { return c.lane == nil })
 	for look, rounds := range r.Policy.Looks() {
 		if len(open) == 0 {
 			break
@@ -346,9 +356,11 @@ func (c *benchCase) add(samples [][]bench.Sample) {
 	c.done++
 }
 
+// drop forgets the samples: what is left of a benchmark that failed half way is
+// not a measurement.
 func (c *benchCase) drop() {
-	for i := range c.results {
-		c.results[i] = nil
+	for _, res := range c.all() {
+		res.Samples, res.Looks = nil, nil
 	}
 }
 
@@ -366,7 +378,9 @@ func (r *run) collect() {
 
 func (r *run) close() {
 	for _, c := range r.cases {
-		c.lane.Close()
+		if c.lane != nil {
+			c.lane.Close()
+		}
 	}
 }
 

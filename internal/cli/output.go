@@ -1,0 +1,95 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/org/ebpf-bench-gate/gate"
+	"github.com/org/ebpf-bench-gate/internal/render"
+)
+
+// output holds the flags of every verb that prints a report.
+type output struct {
+	format         string
+	file           string
+	onInconclusive string
+}
+
+func (o *output) flags(f *pflag.FlagSet) {
+	f.StringVar(&o.format, "format", "text", "text, markdown or json")
+	f.StringVarP(&o.file, "output", "o", "", "write the report to `FILE` instead of standard output")
+	f.StringVar(&o.onInconclusive, "on-inconclusive", "", "exit as `pass|fail` where nothing could be decided (default: exit 4)")
+}
+
+func (o *output) check() error {
+	switch o.format {
+	case "text", "markdown", "json":
+	default:
+		return usage("--format %s: expected one of text, markdown, json", o.format)
+	}
+	switch o.onInconclusive {
+	case "", "pass", "fail":
+	default:
+		return usage("--on-inconclusive %s: expected one of pass, fail", o.onInconclusive)
+	}
+	return nil
+}
+
+// print writes the report and returns its exit code as an error, or nil for 0.
+func (o *output) print(c Command, r *gate.Report, elapsed time.Duration) error {
+	var to io.Writer = c.Stdout
+	var buf bytes.Buffer
+	if o.file != "" {
+		to = &buf
+	}
+	var err error
+	switch o.format {
+	case "json":
+		err = render.JSON(to, r)
+	case "markdown":
+		err = render.Markdown(to, r, render.MarkdownOptions{})
+	default:
+		err = render.Text(to, r, render.Options{Color: colorful(to), Width: width(to), Elapsed: elapsed})
+	}
+	if err == nil && o.file != "" {
+		err = os.WriteFile(o.file, buf.Bytes(), 0o644)
+	}
+	if err != nil {
+		return &exitError{code: exitUnmeasured, err: fmt.Errorf("write the report: %w", err)}
+	}
+	if o.file != "" {
+		fmt.Fprintln(c.Stderr, strings.TrimSpace(r.Summary))
+	}
+	return o.exit(r)
+}
+
+// exit is the code of a verdict.
+func (o *output) exit(r *gate.Report) error {
+	switch r.Verdict {
+	case gate.Regressed:
+		return verdictError{exitRegressed}
+	case gate.Pass, gate.Improved, gate.Added:
+		return nil
+	}
+	if !r.Asked {
+		return nil // nothing was asked to be judged
+	}
+	for _, s := range r.Skipped {
+		if s.Required {
+			return verdictError{exitUnmeasured}
+		}
+	}
+	switch o.onInconclusive {
+	case "pass":
+		return nil
+	case "fail":
+		return verdictError{exitRegressed}
+	}
+	return verdictError{exitInconclusive}
+}

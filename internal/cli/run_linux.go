@@ -1,0 +1,312 @@
+package cli
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"crypto/rand"
+
+	"github.com/spf13/cobra"
+
+	"github.com/org/ebpf-bench-gate/bench"
+	"github.com/org/ebpf-bench-gate/bpf"
+	"github.com/org/ebpf-bench-gate/gate"
+	"github.com/org/ebpf-bench-gate/internal/build"
+	"github.com/org/ebpf-bench-gate/internal/config"
+	"github.com/org/ebpf-bench-gate/internal/packet"
+	"github.com/org/ebpf-bench-gate/internal/runner"
+	"github.com/org/ebpf-bench-gate/internal/store"
+)
+
+// runFlags are the flags of gate run.
+type runFlags struct {
+	output
+	base, config, store, testbed string
+	only                         []string
+	budget                       time.Duration
+	seed                         uint64
+	noStore                      bool
+}
+
+func (c Command) run() *cobra.Command {
+	var f runFlags
+	cmd := &cobra.Command{
+		Use:   "run [OBJECT|SOURCE]...",
+		Short: "Measure eBPF programs, against a base or against history",
+		Long: `Run builds and loads the programs of head and base, measures them side by side on
+the running kernel, and judges head. OBJECT is a compiled object (.o) or an
+executable that holds some; SOURCE is a C source (.bpf.c), compiled with clang.
+Without arguments, ebpf-bench.yml says what is built and measured.
+
+Without --base, head is measured alone, stored, and held against the stored runs
+of its branch and testbed.
+
+Exit codes: 0 pass or improved, 1 regressed, 2 usage or config, 3 could not
+measure, 4 inconclusive or no baseline.`,
+		Example: `  gate run --base main
+  gate run --base merge-base:origin/main --only 'fun_xdp/*'
+  gate run --base v2.bpf.c v3.bpf.c
+  gate run /usr/lib/x86_64-linux-gnu/bpf/xdpfilt_alw_all.o`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := f.check(); err != nil {
+				return err
+			}
+			return c.measure(cmd.Context(), f, args)
+		},
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&f.base, "base", "", "compare with `REV`: a git ref, merge-base:REF, a file or a directory")
+	fl.StringVar(&f.config, "config", "", "read `FILE` (default: ebpf-bench.yml here or above, if no objects are named)")
+	fl.StringSliceVar(&f.only, "only", nil, "measure only the benchmarks that match `GLOB`")
+	fl.DurationVar(&f.budget, "budget", 0, "measuring time of the whole suite (default: the policy's, or 10s a benchmark)")
+	fl.Uint64Var(&f.seed, "seed", 0, "make every random order from `N` (default: a new one each time)")
+	fl.StringVar(&f.testbed, "testbed", "", "name this machine's kind, as runs of one name are compared")
+	fl.StringVar(&f.store, "store", "", "store runs in `DIRECTORY` (default: .ebpf-bench at the top of the repository)")
+	fl.BoolVar(&f.noStore, "no-store", false, "store nothing")
+	f.flags(fl)
+	return cmd
+}
+
+// measure is gate run.
+func (c Command) measure(ctx context.Context, f runFlags, args []string) (err error) {
+	start := time.Now()
+	w := &workspace{args: args}
+	if w.suite, err = findSuite(f.config, args); err != nil {
+		return err
+	}
+	defer func() {
+		if e := w.close(); e != nil && err == nil {
+			err = unmeasured(e)
+		}
+	}()
+	p := runner.Plan{Seed: f.seed, Tool: version(), Time: start, Required: w.suite != nil}
+	if p.Seed == 0 {
+		p.Seed = newSeed()
+	}
+	head, headTree, err := w.head(ctx)
+	if err != nil {
+		return unmeasured(err)
+	}
+	p.Sides = []runner.Side{head}
+	var baseTree *build.Tree
+	if f.base != "" {
+		var base runner.Side
+		if base, baseTree, err = w.base(ctx, f.base, headTree); err != nil {
+			return unmeasured(err)
+		}
+		p.Sides = []runner.Side{base, head}
+	}
+	var warnings []string
+	var skips []bench.Skip
+	var warning string
+	if p.Policy, warning, err = w.policyOf(baseTree); err != nil {
+		return err
+	}
+	if warning != "" {
+		warnings = append(warnings, warning)
+	}
+	if f.budget > 0 {
+		p.Policy.Budget = f.budget
+	}
+	if p.Benchmarks, skips, err = w.benchmarks(p.Sides, f.only); err != nil {
+		return usage("%w", err)
+	}
+	for _, t := range w.trees {
+		warnings = append(warnings, t.Warnings...)
+	}
+	if p.Testbed, err = testbed(ctx, f.testbed); err != nil {
+		return unmeasured(err)
+	}
+	dir, err := storeDir(ctx, f, w)
+	if err != nil {
+		return unmeasured(err)
+	}
+	p.Logs = filepath.Join(dir, "logs")
+	release, err := bpf.LockHost(ctx, func(owner string) {
+		fmt.Fprintf(c.Stderr, "waiting: another gate measures on this host (%s)\n", owner)
+	})
+	if err != nil {
+		return unmeasured(err)
+	}
+	defer release()
+	done := c.progress(&p)
+	res, err := runner.Run(ctx, p)
+	done()
+	if err != nil {
+		return unmeasured(err)
+	}
+	res.Head.Warnings = slices.Concat(warnings, bpf.Warnings(), res.Head.Warnings)
+	res.Head.Skipped = append(res.Head.Skipped, skips...)
+	report, err := c.judge(f, p.Policy, dir, res)
+	if err != nil {
+		return err
+	}
+	if err := f.print(c, report, time.Since(start)); err != nil || len(res.Failures) == 0 {
+		return c.withFailures(err, res.Failures)
+	}
+	return c.withFailures(verdictError{exitUnmeasured}, res.Failures)
+}
+
+// withFailures prints the benchmarks that could not be measured, with the place
+// in the config where they stand.
+func (c Command) withFailures(err error, failures []error) error {
+	for _, f := range failures {
+		c.printError(f)
+	}
+	return err
+}
+
+// judge stores the runs and judges them.
+func (c Command) judge(f runFlags, p gate.Policy, dir string, res *runner.Result) (*gate.Report, error) {
+	s, err := store.Open(dir)
+	if err != nil {
+		return nil, unmeasured(err)
+	}
+	var report *gate.Report
+	if res.Base != nil {
+		report = gate.Compare(res.Base, res.Head, p)
+	} else {
+		history, problems := history(s, res.Head)
+		for _, pr := range problems {
+			fmt.Fprintf(c.Stderr, "warning: not counted: %v\n", pr)
+		}
+		report = gate.CompareHistory(res.Head, history, p)
+	}
+	if f.noStore {
+		return report, nil
+	}
+	for _, r := range []*bench.Run{res.Base, res.Head} {
+		if r == nil {
+			continue
+		}
+		if _, err := s.Put(r); err != nil {
+			return nil, &exitError{code: exitUnmeasured, err: fmt.Errorf("store the run: %w", err), hint: "--store DIRECTORY chooses another place, --no-store stores nothing"}
+		}
+	}
+	return report, nil
+}
+
+// history loads the stored runs of the branch and testbed of r.
+func history(s *store.Store, r *bench.Run) ([]*bench.Run, []store.Problem) {
+	entries, problems := s.List(store.Filter{Branch: r.Revision.Branch, Testbed: r.Testbed.Slug()})
+	var runs []*bench.Run
+	for _, e := range entries {
+		h, err := s.Load(e)
+		if err != nil {
+			problems = append(problems, store.Problem{Path: e.Path, Err: err})
+			continue
+		}
+		runs = append(runs, h)
+	}
+	return runs, problems
+}
+
+func findSuite(file string, args []string) (*config.Suite, error) {
+	if file == "" {
+		if len(args) > 0 {
+			return nil, nil
+		}
+		found, err := config.Find(".")
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, &exitError{code: exitUsage, err: err, hint: "name objects (.o) or sources (.bpf.c): gate run PROGRAM.bpf.c"}
+		}
+		if err != nil {
+			return nil, usage("%w", err)
+		}
+		file = found
+	}
+	s, err := config.Load(file)
+	if err != nil {
+		return nil, &exitError{code: exitUsage, err: err}
+	}
+	return s, nil
+}
+
+// benchmarks are the config's for the programs at hand, or built-in ones.
+func (w *workspace) benchmarks(sides []runner.Side, only []string) ([]bench.Benchmark, []bench.Skip, error) {
+	head := &sides[len(sides)-1]
+	if w.suite == nil {
+		all, skips := runner.BuiltIn(head, packet.BuiltIn())
+		all, err := runner.Select(all, only)
+		return all, skips, err
+	}
+	all := w.suite.Benchmarks
+	if len(w.args) > 0 {
+		all = slices.DeleteFunc(slices.Clone(all), func(b bench.Benchmark) bool {
+			return !slices.ContainsFunc(head.Objects, func(o runner.Object) bool { return o.Has(b.Program) })
+		})
+		if len(all) == 0 {
+			return nil, nil, fmt.Errorf("%s has no benchmarks for the programs of %s", w.suite.File, strings.Join(w.args, ", "))
+		}
+	}
+	all, err := runner.Select(all, only)
+	return all, nil, err
+}
+
+func testbed(ctx context.Context, name string) (bench.Testbed, error) {
+	t, err := bpf.Testbed()
+	if err != nil {
+		return t, err
+	}
+	t.Name = name
+	if v, err := build.ClangVersion(ctx); err == nil {
+		t.Clang = v
+	}
+	return t, nil
+}
+
+// storeDir is where runs go: the flag's, or the default at the top of the
+// repository that the config or the current directory is in.
+func storeDir(ctx context.Context, f runFlags, w *workspace) (string, error) {
+	if f.store != "" {
+		return f.store, nil
+	}
+	dir := "."
+	if w.suite != nil {
+		dir = w.suite.Dir
+	}
+	t, err := build.Open(ctx, dir, "")
+	if err != nil {
+		return "", err
+	}
+	defer t.Close()
+	return filepath.Join(t.Root, store.DefaultDir), nil
+}
+
+func newSeed() uint64 {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails, see crypto/rand
+	return binary.LittleEndian.Uint64(b[:]) % 1e6
+}
+
+// progress shows how far measuring is on a terminal's standard error, and
+// returns what takes the line away again.
+func (c Command) progress(p *runner.Plan) (done func()) {
+	if !isTerminal(c.Stderr) {
+		return func() {}
+	}
+	var last time.Time
+	p.Progress = func(s runner.Progress) {
+		if time.Since(last) < 100*time.Millisecond {
+			return
+		}
+		last = time.Now()
+		what := strings.Join(s.Open, ", ")
+		if len(s.Open) > 2 {
+			what = fmt.Sprintf("%s and %d more", s.Open[0], len(s.Open)-1)
+		}
+		line := fmt.Sprintf("measuring %s: round %d of %d, at most %s left", what, s.Round, s.Look, max(0, s.Budget-s.Elapsed).Round(time.Second))
+		if w := width(c.Stderr); w > 1 && len(line) > w-1 {
+			line = line[:w-1]
+		}
+		fmt.Fprintf(c.Stderr, "\r\033[K%s", line)
+	}
+	return func() { fmt.Fprint(c.Stderr, "\r\033[K") }
+}
