@@ -1,12 +1,14 @@
 // Package render shows a [gate.Report] to people and machines: as text in a
 // terminal, as a comment in Markdown, as JSON.
 //
-// It is the last step. It judges nothing and leaves no verdict out: what it drops
-// to fit, it says. Every name in a report may come from a stranger's pull request,
-// so nothing of it reaches a terminal or a page as markup.
+// It is the last step. It judges nothing, keeps the order that package gate gave
+// the rows, and leaves no verdict out: what it drops to fit, it says. Only JSON
+// holds everything. Every name in a report may come from a stranger's pull
+// request, so nothing of it reaches a terminal or a page as markup.
 package render
 
 import (
+	"encoding/json"
 	"io"
 	"time"
 
@@ -15,10 +17,13 @@ import (
 
 // Options of [Text].
 type Options struct {
-	Color bool // ANSI colours; the caller decides, by NO_COLOR and terminal
-	Width int  // columns of the terminal; 0: do not wrap or shorten
-	// Elapsed is the wall time of the whole command, shown in the last line;
-	// 0 is not shown.
+	// Color turns ANSI colours on; the caller decides, by NO_COLOR and terminal.
+	Color bool
+	// Width is the columns of the terminal: names are shortened so that the
+	// table fits, as far as they can be. 0: it need not fit.
+	Width int
+	// Elapsed is the wall time of the whole command, shown at the end of the
+	// summary; 0 is not shown.
 	Elapsed time.Duration
 }
 
@@ -26,19 +31,25 @@ type Options struct {
 type MarkdownOptions struct {
 	// ID tells several comments on one pull request apart; empty is "default".
 	ID string
-	// MaxBytes limits the length; 0 is [MaxComment].
+	// MaxBytes limits the length; 0 is [MaxComment]. Less than [MinComment] is
+	// not kept to.
 	MaxBytes int
 }
 
-// MaxComment is the length of a comment on GitHub, in characters; Markdown
-// counts bytes, of which there are never fewer.
+// MaxComment is the length of a comment on GitHub in characters. Markdown counts
+// bytes, of which there are never fewer.
 const MaxComment = 65536
 
-// Text writes the report for a terminal.
-func Text(w io.Writer, r *gate.Report, o Options) error { return nil }
+// MinComment is what a comment needs for its verdict, in bytes.
+const MinComment = 16384
 
-// Markdown writes the report as a comment.
-func Markdown(w io.Writer, r *gate.Report, o MarkdownOptions) error { return nil }
-
-// JSON writes the report as indented JSON.
-func JSON(w io.Writer, r *gate.Report) error { return nil }
+// JSON writes the whole report as indented JSON.
+func JSON(w io.Writer, r *gate.Report) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	out := *r
+	if out.Comparisons == nil {
+		out.Comparisons = []gate.Comparison{} // a list for those who iterate
+	}
+	return e.Encode(&out)
+}

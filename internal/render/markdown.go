@@ -1,0 +1,350 @@
+package render
+
+import (
+	"fmt"
+	"html"
+	"io"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/org/ebpf-bench-gate/bench"
+	"github.com/org/ebpf-bench-gate/gate"
+)
+
+const (
+	maxCell      = 100 // characters of a name in a comment
+	maxParagraph = 400 // of a sentence
+	maxRows      = 100 // of the first table
+)
+
+var emoji = [...]string{told: "", bad: "❌", doubtful: "⚠️", good: "✅", better: "🚀", added: "🆕"}
+
+// Marker is the first line of the comment with this id, by which it is found
+// again.
+func Marker(id string) string {
+	if id == "" {
+		id = "default"
+	}
+	// Nothing in it can end the HTML comment.
+	id = strings.Map(func(r rune) rune {
+		if r == '-' || r == '_' || r == '.' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
+			return r
+		}
+		return '_'
+	}, id)
+	return "<!-- ebpf-bench-gate id=" + id + " -->"
+}
+
+// Markdown writes the report as a comment: the marker, the verdict in words, the
+// rows that need a reader, and the rest folded. Where that is longer than allowed
+// it leaves out, in this order: verifier logs, what was skipped, the table of all
+// comparisons, warnings, and the last rows of the first table; and says so.
+// Pictures stand before the words, never for them.
+func Markdown(w io.Writer, r *gate.Report, o MarkdownOptions) error {
+	limit := o.MaxBytes
+	if limit <= 0 {
+		limit = MaxComment
+	}
+	limit = max(limit, MinComment)
+	s := newSheet(r)
+	c := &comment{r: r, s: s, rows: maxRows}
+	out := c.write(o.ID)
+	for _, drop := range dropOrder {
+		if len(out) <= limit {
+			break
+		}
+		c.dropped = append(c.dropped, drop)
+		out = c.write(o.ID)
+	}
+	for len(out) > limit && c.rows > 0 {
+		c.rows /= 2
+		out = c.write(o.ID)
+	}
+	_, err := io.WriteString(w, out)
+	return err
+}
+
+// The parts that may be left out, by what they are called.
+const (
+	partLogs     = "verifier logs"
+	partSkipped  = "skipped programs"
+	partAll      = "the table of all comparisons"
+	partWarnings = "warnings"
+)
+
+var dropOrder = []string{partLogs, partSkipped, partAll, partWarnings}
+
+type comment struct {
+	b       strings.Builder
+	r       *gate.Report
+	s       *sheet
+	dropped []string
+	rows    int // of the first table, at most
+}
+
+func (c *comment) has(part string) bool {
+	for _, d := range c.dropped {
+		if d == part {
+			return false
+		}
+	}
+	return true
+}
+
+func (c *comment) printf(format string, args ...any) { fmt.Fprintf(&c.b, format, args...) }
+
+func (c *comment) write(id string) string {
+	c.b.Reset()
+	c.printf("%s\n", Marker(id))
+	_, m := headline(c.r)
+	c.printf("### %s\n\n", strings.TrimSpace(emoji[m]+" "+words(c.r)+escape(c.r.Summary, maxParagraph)))
+	if c.r.Hint != "" {
+		c.printf("**Hint** %s\n\n", escape(c.r.Hint, maxParagraph))
+	}
+	c.first()
+	c.programs()
+	if c.has(partWarnings) {
+		c.warnings()
+	}
+	if c.has(partAll) {
+		c.all()
+	}
+	if c.has(partSkipped) {
+		c.skipped()
+	}
+	if len(c.dropped) > 0 {
+		c.printf("Left out because of the length: %s. The JSON report has everything.\n\n", strings.Join(c.dropped, ", "))
+	}
+	if b := c.r.Base; b != nil && b.Commit != "" {
+		c.printf("**Reproduce** %s\n\n", code("gate run --base "+b.Commit[:min(12, len(b.Commit))]))
+	}
+	c.footer()
+	return c.b.String()
+}
+
+// words are the verdict, where the summary does not begin with it.
+func words(r *gate.Report) string {
+	switch {
+	case !r.Asked && r.Verdict == gate.Inconclusive:
+		return ""
+	case r.Verdict == gate.Regressed:
+		return "Regressed: "
+	case r.Verdict == gate.Pass:
+		return "Passed: "
+	case r.Verdict == gate.Improved:
+		return "Improved: "
+	}
+	return "Inconclusive: "
+}
+
+// first is the table of what needs a reader.
+func (c *comment) first() {
+	var rows []*gate.Comparison
+	for _, row := range c.s.rows {
+		if m := c.s.mark(row); m == bad || m == doubtful || m == better {
+			rows = append(rows, row)
+		}
+	}
+	shown := rows[:min(len(rows), c.rows)]
+	c.table(shown)
+	if n := len(rows) - len(shown); n > 0 {
+		c.printf("…and %s like these.\n\n", plural(n, "more row"))
+	}
+	why, _ := rowNotes(shown)
+	for _, n := range why {
+		c.printf("- %s: %s\n", n.who(code), escape(n.text, maxParagraph))
+	}
+	if len(why) > 0 {
+		c.printf("\n")
+	}
+}
+
+func (c *comment) table(rows []*gate.Comparison) {
+	if len(rows) == 0 {
+		return
+	}
+	netTitle, netRule := "", ""
+	if c.s.net {
+		netTitle, netRule = "net|", "-:|"
+	}
+	c.printf("||benchmark|measure|base|head|change|%s%s|verdict|\n|-|-|-|-:|-:|-:|%s-:|-|\n", netTitle, c.s.interval, netRule)
+	for _, row := range rows {
+		delta := or(change(row))
+		if m := c.s.mark(row); m == bad || m == better {
+			delta = "**" + delta + "**"
+		}
+		netCell := ""
+		if c.s.net {
+			netCell = or(net(row)) + "|"
+		}
+		c.printf("|%s|%s|%s|%s|%s|%s|%s%s|%s|\n", emoji[c.s.mark(row)], code(row.Benchmark), escape(row.Measure, maxCell),
+			or(escape(value(row.Base, row.Unit), maxCell)), or(escape(value(row.Head, row.Unit), maxCell)), delta,
+			netCell, or(escape(c.s.intervalCell(row), maxCell)), or(c.s.verdict(row)))
+	}
+	c.printf("\n")
+}
+
+func or(cell string) string {
+	if cell == "" {
+		return dash
+	}
+	return cell
+}
+
+// all folds every row, and what static measures a new program has.
+func (c *comment) all() {
+	header, static := c.s.staticTable()
+	if len(c.s.rows)+len(static) == 0 {
+		return
+	}
+	title := "All comparisons"
+	if c.s.alone {
+		title = "All measures"
+	}
+	c.printf("<details><summary>%s</summary>\n\n", title)
+	c.table(c.s.rows)
+	if len(static) > 0 {
+		c.printf("|%s|\n|-|%s\n", strings.Join(each(header, func(h string) string { return escape(h, maxCell) }), "|"), strings.Repeat("-:|", len(header)-1))
+		for _, row := range static {
+			c.printf("|%s|%s|\n", code(row[0]), strings.Join(each(row[1:], func(v string) string { return or(escape(v, maxCell)) }), "|"))
+		}
+		c.printf("\n")
+	}
+	for _, s := range []string{floors(c.s.rows), c.s.others()} {
+		if s != "" {
+			c.printf("%s\n\n", escape(s, maxParagraph))
+		}
+	}
+	c.printf("</details>\n\n")
+}
+
+func each(list []string, f func(string) string) []string {
+	out := make([]string, len(list))
+	for i, s := range list {
+		out[i] = f(s)
+	}
+	return out
+}
+
+func (c *comment) programs() {
+	most := min(20, c.rows)
+	for i, p := range c.r.Programs {
+		if i == most {
+			c.printf("…and %s that the verifier did not accept.\n\n", plural(len(c.r.Programs)-most, "more program"))
+			break
+		}
+		m := bad
+		if p.Outcome == bench.Accepted {
+			m = good
+		}
+		c.printf("%s %s is %s", emoji[m], code(p.Program), escape(string(p.Outcome), maxCell))
+		if p.Reason != "" {
+			c.printf(": %s", escape(p.Reason, maxParagraph))
+		}
+		c.printf("\n\n")
+		if len(p.LogTail) == 0 || !c.has(partLogs) {
+			continue
+		}
+		c.printf("<details><summary>End of the verifier's log</summary>\n\n<pre>\n")
+		for _, l := range p.LogTail[max(0, len(p.LogTail)-3*maxLogLines):] {
+			c.printf("%s\n", html.EscapeString(shorten(clean(l), maxLogLine)))
+		}
+		c.printf("</pre>\n\n</details>\n\n")
+	}
+}
+
+func (c *comment) warnings() {
+	const most = 20
+	var lines []string
+	for _, w := range c.r.Warnings {
+		lines = append(lines, escape(w, maxParagraph))
+	}
+	_, warn := rowNotes(c.s.rows)
+	for _, n := range warn {
+		lines = append(lines, n.who(code)+": "+escape(n.text, maxParagraph))
+	}
+	for i, l := range lines {
+		if i == most {
+			c.printf("- …and %s\n", plural(len(lines)-most, "more warning"))
+			break
+		}
+		c.printf("- %s %s\n", emoji[doubtful], l)
+	}
+	if len(lines) > 0 {
+		c.printf("\n")
+	}
+}
+
+func (c *comment) skipped() {
+	all := skipNotes(c.r)
+	if len(all) == 0 {
+		return
+	}
+	c.printf("<details><summary>%d not measured</summary>\n\n", len(c.r.Skipped))
+	for _, n := range all {
+		c.printf("- %s: %s", n.who(code), escape(n.text, maxParagraph))
+		if n.hint != "" {
+			c.printf(". %s", escape(n.hint, maxParagraph))
+		}
+		c.printf("\n")
+	}
+	c.printf("\n</details>\n\n")
+}
+
+func (c *comment) footer() {
+	line := "head " + shorten(clean(c.r.Head.Short()), maxCell)
+	if a := against(c.r); a != "" {
+		line += " against " + shorten(a, 2*maxCell)
+	}
+	parts := []string{line}
+	if tb := testbed(c.r.Testbed); tb != "" {
+		parts = append(parts, tb)
+	}
+	if n := rounds(c.r); n != "" {
+		parts = append(parts, n, "seed "+seed(c.r))
+	}
+	c.printf("<sub>%s</sub>\n", escape(strings.Join(parts, " · "), maxParagraph))
+}
+
+func seed(r *gate.Report) string { return strconv.FormatUint(r.Seed, 10) }
+
+// code shows a name as code. An HTML tag with entities, and not backticks, since
+// entities are inert in tables too, whatever the name holds.
+func code(s string) string {
+	return "<code>" + entities(shorten(clean(s), maxCell)) + "</code>"
+}
+
+// escape shows text as text. A page links and notifies by what text looks like,
+// even from entities, so that an invisible space breaks "@name", "#1", "http://"
+// and "www.".
+func escape(s string, most int) string {
+	const gap = "&#8203;"
+	var b strings.Builder
+	runes := []rune(shorten(clean(s), most))
+	for i, r := range runes {
+		b.WriteString(entities(string(r)))
+		next := i+1 < len(runes) && !unicode.IsSpace(runes[i+1])
+		switch {
+		case (r == '@' || r == '#' || r == ':') && next:
+			b.WriteString(gap)
+		case (r == 'w' || r == 'W') && next && runes[i+1] == '.' && i >= 2 && strings.EqualFold(string(runes[i-2:i]), "ww"):
+			b.WriteString(gap)
+		}
+	}
+	return b.String()
+}
+
+// entities writes every character that means something to Markdown or HTML by
+// its number.
+func entities(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		if strings.ContainsRune("&<>\"'`*_~[]!\\|#@$^={}", r) {
+			fmt.Fprintf(&b, "&#%d;", r)
+			continue
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}

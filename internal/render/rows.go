@@ -1,0 +1,343 @@
+package render
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/org/ebpf-bench-gate/bench"
+	"github.com/org/ebpf-bench-gate/gate"
+)
+
+// A sheet is what both layouts show of a report's rows.
+type sheet struct {
+	rows []*gate.Comparison // those worth a line, in the report's order
+	// static are the static measures of programs that only head has, which are
+	// not compared: a table of their own.
+	static []*gate.Comparison
+	// same counts exact measures that nobody judges and that did not change;
+	// unsure those whose noise hides whether they did.
+	same, unsure int
+
+	level    float64 // of all intervals, where they have one
+	interval string  // what the column of intervals is called
+	net      bool    // some row has a floor
+	// alone tells that head was held against nothing, so that no row has a verdict.
+	alone bool
+}
+
+func newSheet(r *gate.Report) *sheet {
+	s := &sheet{alone: r.Base == nil && r.Baseline == nil}
+	for i := range r.Comparisons {
+		c := &r.Comparisons[i]
+		switch {
+		case c.Judged, c.Verdict == gate.Missing:
+			s.rows = append(s.rows, c)
+		case c.Verdict == gate.Added && c.Kind == bench.Static:
+			s.static = append(s.static, c)
+		case c.Verdict == gate.Added:
+			s.rows = append(s.rows, c)
+		case c.Exact && c.Base != nil && c.Head != nil && *c.Base == *c.Head:
+			s.same++
+		case c.Exact, c.Warn:
+			s.rows = append(s.rows, c)
+		case c.Kind == bench.Static:
+			// One reading of a clock; JSON has it.
+		case c.Verdict == gate.Regressed, c.Verdict == gate.Improved:
+			s.rows = append(s.rows, c)
+		default:
+			s.unsure++
+		}
+	}
+	s.columns()
+	return s
+}
+
+// columns finds what the rows have in common.
+func (s *sheet) columns() {
+	var levels []float64
+	boundaries := false
+	for _, c := range s.rows {
+		s.net = s.net || c.Floor != nil
+		boundaries = boundaries || c.Boundary != nil
+		if c.Interval != nil && !slices.Contains(levels, c.Interval.Level) {
+			levels = append(levels, c.Interval.Level)
+		}
+	}
+	switch {
+	case len(levels) == 1:
+		s.level = levels[0]
+		s.interval = level(s.level) + " interval"
+	case len(levels) == 0 && boundaries:
+		s.interval = "boundary"
+	default:
+		s.interval = "interval"
+	}
+}
+
+// dash stands where a row has no value in a column that others fill.
+const dash = "–"
+
+func value(x *float64, unit string) string {
+	if x == nil {
+		return ""
+	}
+	return quantity(*x, unit)
+}
+
+// change is head against base: in per cent, and where the number is exact first
+// the number itself.
+func change(c *gate.Comparison) string {
+	switch {
+	case c.Exact && c.Base != nil && c.Head != nil:
+		d := *c.Head - *c.Base
+		if d == 0 {
+			return "0"
+		}
+		s := count(d)
+		if d > 0 {
+			s = "+" + s
+		}
+		if c.Change != nil {
+			s += " (" + percent(*c.Change) + ")"
+		}
+		return s
+	case c.Change != nil:
+		return percent(*c.Change)
+	}
+	return ""
+}
+
+// net is the change without the floor that is in both sides.
+func net(c *gate.Comparison) string {
+	if c.Floor == nil || c.Base == nil || c.Head == nil || *c.Base <= *c.Floor {
+		return ""
+	}
+	return percent((*c.Head-*c.Floor)/(*c.Base-*c.Floor) - 1)
+}
+
+// intervalCell is what the verdict rests on.
+func (s *sheet) intervalCell(c *gate.Comparison) string {
+	switch {
+	case c.Interval != nil:
+		cell := points(c.Interval.Low) + "…" + percent(c.Interval.High)
+		if s.level == 0 {
+			cell += " (" + level(c.Interval.Level) + ")"
+		}
+		return cell
+	case c.Boundary != nil:
+		return boundary(c)
+	case c.Exact && c.Base != nil && c.Head != nil:
+		return "exact"
+	}
+	return ""
+}
+
+func boundary(c *gate.Comparison) string {
+	b := c.Boundary
+	runs := fmt.Sprintf(" (%d runs)", b.Samples)
+	switch {
+	case b.Lower != nil && b.Upper != nil:
+		return quantity(*b.Lower, c.Unit) + "…" + quantity(*b.Upper, c.Unit) + runs
+	case b.Upper != nil:
+		return "≤ " + quantity(*b.Upper, c.Unit) + runs
+	case b.Lower != nil:
+		return "≥ " + quantity(*b.Lower, c.Unit) + runs
+	}
+	return strings.TrimSpace(runs)
+}
+
+// verdict is the last word of a row. What nobody judges has none.
+func (s *sheet) verdict(c *gate.Comparison) string {
+	switch {
+	case s.alone && c.Verdict == gate.Added:
+		return ""
+	case c.Verdict == gate.Added, c.Verdict == gate.Missing:
+		return c.Verdict.String()
+	case c.Warn:
+		return c.Verdict.String() + ", warning"
+	case !c.Judged:
+		return "not judged"
+	}
+	return c.Verdict.String()
+}
+
+// A mark is the kind of attention that a row asks for.
+type mark int
+
+const (
+	told mark = iota
+	bad
+	doubtful
+	good
+	better
+	added
+)
+
+func (s *sheet) mark(c *gate.Comparison) mark {
+	switch {
+	case s.alone && c.Verdict == gate.Added:
+		return told
+	case c.Verdict == gate.Added:
+		return added
+	case c.Warn:
+		return doubtful
+	case !c.Judged:
+		return told
+	}
+	return markOfVerdict(c.Verdict)
+}
+
+func markOfVerdict(v gate.Verdict) mark {
+	switch v {
+	case gate.Regressed:
+		return bad
+	case gate.Pass:
+		return good
+	case gate.Improved:
+		return better
+	case gate.Added:
+		return added
+	}
+	return doubtful
+}
+
+// floors says what the floor is of each way of driving.
+func floors(rows []*gate.Comparison) string {
+	var parts []string
+	seen := map[string]bool{}
+	for _, c := range rows {
+		if c.Floor == nil {
+			continue
+		}
+		by := clean(c.Path)
+		if by == "" {
+			by = string(c.Kind)
+		}
+		if !seen[by] {
+			seen[by] = true
+			parts = append(parts, quantity(*c.Floor, c.Unit)+" ("+by+")")
+		}
+	}
+	if parts == nil {
+		return ""
+	}
+	return "an empty program reads " + strings.Join(parts, ", ") + "; net is the change without it"
+}
+
+// A note is a remark about some names.
+type note struct {
+	names []string
+	text  string
+	hint  string
+}
+
+// who lists the names, but not all of hundreds.
+func (n note) who(show func(string) string) string {
+	const most = 6
+	var s []string
+	for i, name := range n.names {
+		if i == most {
+			s = append(s, fmt.Sprintf("and %d more", len(n.names)-most))
+			break
+		}
+		s = append(s, show(name))
+	}
+	return strings.Join(s, ", ")
+}
+
+// notes gathers remarks that say the same.
+type notes []note
+
+func (n *notes) add(name, text, hint string) {
+	for i := range *n {
+		if e := &(*n)[i]; e.text == text && e.hint == hint {
+			if !slices.Contains(e.names, name) {
+				e.names = append(e.names, name)
+			}
+			return
+		}
+	}
+	*n = append(*n, note{[]string{name}, text, hint})
+}
+
+func skipNotes(r *gate.Report) notes {
+	var n notes
+	for _, s := range r.Skipped {
+		n.add(s.Name, s.Reason, s.Hint)
+	}
+	return n
+}
+
+// rowNotes are the reasons and warnings of rows, and what an undecided one could
+// have shown.
+func rowNotes(rows []*gate.Comparison) (why, warn notes) {
+	for _, c := range rows {
+		name := c.Benchmark + " " + c.Measure
+		if c.Reason != "" {
+			why.add(name, c.Reason, "")
+		}
+		if c.Verdict == gate.Inconclusive && c.Detectable != nil {
+			why.add(name, fmt.Sprintf("this run would have shown %.1f%% nine times in ten", 100**c.Detectable), "")
+		}
+		for _, w := range c.Warnings {
+			warn.add(c.Benchmark, w, "")
+		}
+	}
+	return why, warn
+}
+
+// staticTable is a row a program and a column a measure.
+func (s *sheet) staticTable() (header []string, rows [][]string) {
+	var programs, measures []string
+	cells := map[[2]string]string{}
+	for _, c := range s.static {
+		if !slices.Contains(programs, c.Benchmark) {
+			programs = append(programs, c.Benchmark)
+		}
+		if !slices.Contains(measures, c.Measure) {
+			measures = append(measures, c.Measure)
+		}
+		cells[[2]string{c.Benchmark, c.Measure}] = value(c.Head, c.Unit)
+	}
+	slices.SortFunc(measures, bench.MeasureOrder)
+	header = append([]string{"program"}, measures...)
+	for _, p := range programs {
+		row := []string{p}
+		for _, m := range measures {
+			row = append(row, cells[[2]string{p, m}])
+		}
+		rows = append(rows, row)
+	}
+	return header, rows
+}
+
+// others is one line about the rows that are not shown.
+func (s *sheet) others() string {
+	var parts []string
+	if s.same > 0 {
+		parts = append(parts, plural(s.same, "static measure")+" unchanged")
+	}
+	if s.unsure > 0 {
+		parts = append(parts, plural(s.unsure, "unjudged measure")+" without a sure change")
+	}
+	return strings.Join(parts, ", ")
+}
+
+func plural(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
+}
+
+// against is what head was held against.
+func against(r *gate.Report) string {
+	switch {
+	case r.Base != nil:
+		return clean(r.Base.Short())
+	case r.Baseline != nil:
+		return clean(r.Baseline.Why)
+	}
+	return ""
+}
