@@ -121,7 +121,7 @@ func (r *run) saveLog(side, program string, err error) string {
 // A benchCase is one benchmark on its way.
 type benchCase struct {
 	bench.Benchmark
-	lane  lane // nil: it could not be prepared
+	lane  lane          // nil: it could not be prepared
 	done  int           // rounds
 	spent time.Duration // measuring
 	final bool

@@ -1,0 +1,446 @@
+package bpf
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/cilium/ebpf"
+
+	"github.com/org/ebpf-bench-gate/bench"
+)
+
+// A Macro is a benchmark of programs that are attached and run by real work. The
+// kernel counts and times their runs.
+//
+// Base, head and an empty program of their type hang on a veth pair each at the
+// same time, and which hangs on which is drawn anew in every round; so they can
+// take turns every few hundred packets, which no re-attaching (25 ms) could.
+type Macro struct {
+	// Path is where the program hangs: "veth native", "veth generic",
+	// "veth tcx ingress", "veth clsact egress", …
+	Path string
+	// Answer is empty: the kernel counts runs, not what they return.
+	Answer string
+	// Warnings tell what to doubt.
+	Warnings []string
+
+	s     *Session
+	b     bench.Benchmark
+	sides []Side
+	mode  string
+	count int // packets a side and round
+	least int // runs that make a sample
+	rng   *rand.Rand
+	train *train
+	pairs []*pair
+	hooks []hook
+	kept  []map[string]*ebpf.Map
+}
+
+// A MacroSample is what one round counted of one side.
+type MacroSample struct {
+	// Latency is run_time_ns by run_cnt, in ns a run: the median of readings
+	// of some 256 packets. It holds what the kernel's counting costs (45 to 50
+	// ns a run), as does its Floor, the empty program in the same round.
+	Latency bench.Sample
+	// Runs is run_cnt: equal to the packets that were sent, unless some were
+	// lost or the program sees its own output.
+	Runs bench.Sample
+	// RecursionMisses counts the runs that the kernel skipped since the program
+	// was running on that CPU already (trampolines and kprobes only).
+	RecursionMisses bench.Sample
+}
+
+// Macro prepares a benchmark on veth pairs: b.Veth says where the program hangs,
+// b.Packets what is sent there, from the pair's other end. Close it.
+//
+// It fails where the program's type cannot hang there, and where the kernel
+// cannot do it: XDP needs Linux 5.9, tc 5.8. Counting needs CAP_SYS_ADMIN. What
+// the program returns is not seen, so b.Expect is not checked.
+func (s *Session) Macro(b bench.Benchmark, sides ...Side) (m *Macro, err error) {
+	err = s.do(func() error {
+		m, err = s.newMacro(b, sides)
+		return err
+	})
+	return m, err
+}
+
+func (s *Session) newMacro(b bench.Benchmark, sides []Side) (_ *Macro, err error) {
+	m := &Macro{s: s, b: b, sides: sides, rng: s.rng(b.Name), kept: make([]map[string]*ebpf.Map, len(sides))}
+	if b.Veth == nil {
+		return nil, &bench.Diagnostic{Pos: b.Pos, Message: b.Name + " says no work for attached programs", Hint: "write `veth: {mode: native}`"}
+	}
+	if m.count = b.Veth.Count; m.count == 0 {
+		m.count = bench.DefaultVethCount
+	}
+	if m.least = b.Veth.MinRuns; m.least == 0 {
+		m.least = m.count - m.count/10
+	}
+	if m.mode, err = m.chooseMode(); err != nil {
+		return nil, err
+	}
+	if m.train, err = newTrain(b.Packets); err != nil {
+		return nil, &bench.Diagnostic{Pos: b.Pos, Message: fmt.Sprintf("%s: %v", b.Name, err)}
+	}
+	if n := len(b.Packets); n > m.count {
+		m.Warnings = append(m.Warnings, fmt.Sprintf("only the first %d of %d packets are sent in a round: raise count", m.count, n))
+	}
+	if b.Expect != "" {
+		m.Warnings = append(m.Warnings, "expect is not checked on a veth pair, since the kernel counts runs and not what they return: expect it of a benchmark without veth too")
+	}
+	defer func() {
+		if err != nil {
+			m.close()
+		}
+	}()
+	frame := 0
+	for _, p := range b.Packets {
+		frame = max(frame, len(p))
+	}
+	if m.pairs, err = newPairs(len(sides)+1, frame, m.mode == egress); err != nil {
+		return nil, err
+	}
+	p, err := m.empty()
+	if err != nil {
+		return nil, err
+	}
+	defer p.Close()
+	for _, pair := range m.pairs {
+		h, path, err := newHook(pair.dev.Index, m.mode, p)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", b.Name, err)
+		}
+		m.Path, m.hooks = path, append(m.hooks, h)
+	}
+	return m, nil
+}
+
+// chooseMode checks that all sides are of one type, and that it can hang where
+// the benchmark says.
+func (m *Macro) chooseMode() (string, error) {
+	var typ ebpf.ProgramType
+	for i, side := range m.sides {
+		spec := side.Object.spec.Programs[m.b.Program]
+		switch {
+		case spec == nil:
+			return "", fmt.Errorf("no program %q in %s", m.b.Program, side.Object.Path)
+		case i > 0 && spec.Type != typ:
+			return "", fmt.Errorf("%s is of type %s in %s and %s in %s: they cannot be compared", m.b.Program, typeName(typ), m.sides[0].Name, typeName(spec.Type), side.Name)
+		}
+		typ = spec.Type
+	}
+	modes := map[ebpf.ProgramType][2]string{ebpf.XDP: {native, generic}, ebpf.SchedCLS: {ingress, egress}}[typ]
+	mode := m.b.Veth.Mode
+	if mode == "" {
+		mode = modes[0]
+	}
+	switch {
+	case modes[0] == "":
+		return "", &bench.Diagnostic{Pos: m.b.Pos, Message: fmt.Sprintf("%s: %s programs cannot be attached to a veth pair, only xdp and sched_cls (tc)", m.b.Name, typeName(typ))}
+	case mode != modes[0] && mode != modes[1]:
+		return "", &bench.Diagnostic{
+			Pos: m.b.Pos, Message: fmt.Sprintf("%s: %s programs cannot be attached in mode %q", m.b.Name, typeName(typ), mode),
+			Hint: fmt.Sprintf("expected %s or %s", modes[0], modes[1]),
+		}
+	}
+	return mode, nil
+}
+
+// empty loads the program that measures the floor.
+func (m *Macro) empty() (*ebpf.Program, error) {
+	p, err := ebpf.NewProgram(emptyLike(m.sides[0].Object.spec.Programs[m.b.Program]))
+	if err != nil {
+		return nil, fmt.Errorf("load the empty program: %w", err)
+	}
+	return p, nil
+}
+
+// A subject is one load of one side (or the empty program) in one round.
+type subject struct {
+	name   string
+	load   *Loaded // nil: the floor
+	prog   *ebpf.Program
+	drain  []drainer
+	meter  *meter
+	pair   *pair
+	socket int
+
+	next     int   // packet
+	sent     int   // packets, in all readings
+	total    usage // of all readings
+	perNS    []float64
+	switches int64
+}
+
+// load loads one side; the last one past the sides is the floor.
+func (m *Macro) load(i int) (*subject, error) {
+	if i == len(m.sides) {
+		p, err := m.empty()
+		if err != nil {
+			return nil, err
+		}
+		return &subject{name: "the empty program", prog: p, meter: newMeter(p)}, nil
+	}
+	side := m.sides[i]
+	l, err := side.Object.Load(m.b.Program, LoadOptions{Cache: m.s.cache, Reuse: m.kept[i]})
+	if err != nil {
+		return nil, fmt.Errorf("load %s of %s: %w", m.b.Program, side.Name, err)
+	}
+	if m.kept[i] == nil && l.memory() > reuseMaps {
+		if m.kept[i], err = cloneMaps(l); err != nil {
+			l.Close()
+			return nil, err
+		}
+	}
+	t := &subject{name: fmt.Sprintf("%s (%s)", m.b.Program, side.Name), load: l, prog: l.Program, meter: newMeter(l.Program)}
+	for _, name := range m.b.Drain {
+		d, err := l.drainer(name)
+		if err != nil {
+			t.close()
+			return nil, &bench.Diagnostic{Pos: m.b.Pos, Message: fmt.Sprintf("drain: %v", err)}
+		}
+		t.drain = append(t.drain, d)
+	}
+	return t, nil
+}
+
+// smallest is the entries of the smallest drained map whose size is in entries,
+// or 0.
+func (t *subject) smallest(drain []string) int {
+	least := 0
+	for _, name := range drain {
+		m := t.load.coll.Maps[name]
+		if m == nil || m.Type() == ebpf.RingBuf || m.Type() == ebpf.PerfEventArray {
+			continue
+		}
+		if n := int(m.MaxEntries()); least == 0 || n < least {
+			least = n
+		}
+	}
+	return least
+}
+
+func (t *subject) close() {
+	for _, d := range t.drain {
+		d.close()
+	}
+	if t.load != nil {
+		t.load.Close()
+	} else {
+		t.prog.Close()
+	}
+}
+
+// Round loads every side anew, in random order, attaches them to pairs drawn at
+// random, and has them take turns at the packets. It returns one sample a side,
+// in the order of the sides. The kernel counts run times only meanwhile.
+//
+// Fewer runs than b.Veth.MinRuns are an error that says why.
+func (m *Macro) Round(round int) (samples []MacroSample, err error) {
+	err = m.s.do(func() error {
+		samples, err = m.round(round)
+		return err
+	})
+	return samples, err
+}
+
+func (m *Macro) round(round int) ([]MacroSample, error) {
+	all := make([]*subject, len(m.sides)+1)
+	defer func() {
+		for _, t := range all {
+			if t != nil {
+				t.close()
+			}
+		}
+	}()
+	smallest := 0
+	for _, i := range m.rng.Perm(len(all)) {
+		t, err := m.load(i)
+		if err != nil {
+			return nil, err
+		}
+		all[i] = t
+		if t.load == nil {
+			continue
+		}
+		if n := t.smallest(m.b.Drain); n > 0 && (smallest == 0 || n < smallest) {
+			smallest = n
+		}
+	}
+	if err := m.place(all); err != nil {
+		return nil, err
+	}
+	stats, err := enableStats()
+	if err != nil {
+		return nil, err
+	}
+	defer stats.Close()
+	shape := newShape(m.count, m.train.count, smallest)
+	for _, i := range m.rng.Perm(len(all)) {
+		if err := m.warm(all[i], shape); err != nil {
+			return nil, err
+		}
+	}
+	steal := m.s.steal()
+	for _, n := range shape.readings {
+		for _, i := range m.rng.Perm(len(all)) {
+			if err := m.read(all[i], n, shape.burst); err != nil {
+				return nil, err
+			}
+		}
+	}
+	steal = m.s.steal() - steal
+	for _, t := range all {
+		if _, err := t.meter.agreed(); err != nil {
+			return nil, fmt.Errorf("%s: %w", t.name, err)
+		}
+		if t.total.runs == 0 || t.total.runs < uint64(m.least) {
+			return nil, m.tooFew(t)
+		}
+	}
+	samples := make([]MacroSample, len(m.sides))
+	for i := range samples {
+		t := all[i]
+		s := bench.Sample{Round: round, Offset: t.load.offset(), Switches: t.switches, Steal: steal}
+		samples[i] = MacroSample{s, s, s}
+		samples[i].Latency.Value, samples[i].Latency.Floor = median(t.perNS), median(all[len(m.sides)].perNS)
+		samples[i].Runs.Value = float64(t.total.runs)
+		samples[i].RecursionMisses.Value = float64(t.total.misses)
+	}
+	return samples, nil
+}
+
+// place attaches the subjects, in random order and to random pairs.
+func (m *Macro) place(all []*subject) error {
+	pairs := m.rng.Perm(len(m.pairs))
+	for _, i := range m.rng.Perm(len(all)) {
+		t, k := all[i], pairs[i]
+		t.pair = m.pairs[k]
+		if t.socket = t.pair.socket; m.mode == egress {
+			t.socket = t.pair.own
+		}
+		if err := m.hooks[k].put(t.prog); err != nil {
+			return fmt.Errorf("attach %s: %w", t.name, err)
+		}
+	}
+	return nil
+}
+
+// warm makes the benchmark's passes, and one reading that is thrown away. A
+// program that never runs is told here, before the rest is sent in vain.
+func (m *Macro) warm(t *subject, s shape) error {
+	for range m.b.Warm {
+		if err := m.read(t, m.train.count, s.burst); err != nil {
+			return err
+		}
+	}
+	if err := m.read(t, s.readings[0], s.burst); err != nil {
+		return err
+	}
+	t.sent, t.total, t.perNS, t.next, t.switches = 0, usage{}, nil, 0, 0
+	return nil
+}
+
+// read sends n packets and takes one reading of them.
+func (m *Macro) read(t *subject, n, burst int) error {
+	switched := switches()
+	var sum usage
+	for n > 0 {
+		k := min(n, burst)
+		for _, d := range t.drain {
+			if err := d.empty(nil); err != nil {
+				return fmt.Errorf("drain: %w", err)
+			}
+		}
+		u, err := m.send(t, k)
+		if err != nil {
+			return fmt.Errorf("%s: %w", t.name, err)
+		}
+		sum, n = sum.add(u), n-k
+		t.sent, t.total = t.sent+k, t.total.add(u)
+		if t.total.runs == 0 || t.sent-int(t.total.runs) > m.count-m.least {
+			return m.tooFew(t) // now, and not after waiting for every burst
+		}
+	}
+	t.switches += switches() - switched
+	if sum.runs > 0 {
+		t.perNS = append(t.perNS, sum.perRun())
+	}
+	return nil
+}
+
+// send sends n packets in batches, and sees each batch through: the kernel
+// usually runs the program inside the sending system call, but may leave it to
+// its own thread.
+func (m *Macro) send(t *subject, n int) (usage, error) {
+	before, err := t.meter.read()
+	if err != nil {
+		return usage{}, err
+	}
+	now := before
+	for sent := 0; sent < n; {
+		k := min(n-sent, batch)
+		want := now.runs + uint64(k)
+		if t.next, err = m.train.send(t.socket, t.next, k); err != nil {
+			return usage{}, err
+		}
+		sent += k
+		if now, err = t.settle(now, want); err != nil {
+			return usage{}, err
+		}
+	}
+	return now.sub(before), nil
+}
+
+// settle waits until the program has run as often as wanted, or no more.
+func (t *subject) settle(last usage, want uint64) (usage, error) {
+	for still := time.Now(); ; {
+		u, err := t.meter.read()
+		if err != nil || u.runs >= want {
+			return u, err
+		}
+		if u.runs != last.runs {
+			last, still = u, time.Now()
+		} else if time.Since(still) > patience {
+			return u, nil
+		}
+		// Not a spin: the kernel's thread wants this CPU.
+		time.Sleep(50 * time.Microsecond)
+	}
+}
+
+// tooFew says why there is no sample.
+func (m *Macro) tooFew(t *subject) error {
+	arrived, dropped := t.pair.received()
+	if t.total.runs > 0 {
+		return fmt.Errorf("%s: only %d of %d packets reached %s, and min_runs is %d of %d (%d arrived at the interface and %d were dropped there since it was made): lower count, or min_runs if the program is meant to see fewer",
+			m.b.Name, t.total.runs, t.sent, t.name, m.least, m.count, arrived, dropped)
+	}
+	why := "packets arrived at its interface, but the kernel ran something else: " + notCounted
+	if arrived == 0 {
+		why = "no packet arrived at its interface (is it up?)"
+	}
+	return fmt.Errorf("%s: %w", m.b.Name, errNoRuns(t.name, why))
+}
+
+// Close detaches the programs and takes the veth pairs down.
+func (m *Macro) Close() {
+	_ = m.s.do(func() error {
+		m.close()
+		return nil
+	})
+}
+
+func (m *Macro) close() {
+	for _, h := range m.hooks {
+		_ = h.close()
+	}
+	closePairs(m.pairs)
+	m.hooks, m.pairs = nil, nil
+	for _, maps := range m.kept {
+		for _, k := range maps {
+			k.Close()
+		}
+	}
+}

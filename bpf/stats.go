@@ -1,0 +1,153 @@
+package bpf
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+)
+
+// A usage is what the kernel has counted of a program since it was loaded.
+type usage struct {
+	ns     uint64 // run_time_ns: time inside the program, callees included
+	runs   uint64 // run_cnt
+	misses uint64 // recursion_misses; 0 before Linux 5.12 (9ed9e9ba2337)
+}
+
+// sub is what was counted between an earlier reading and this one.
+func (u usage) sub(earlier usage) usage {
+	return usage{u.ns - earlier.ns, u.runs - earlier.runs, u.misses - earlier.misses}
+}
+
+func (u usage) add(o usage) usage {
+	return usage{u.ns + o.ns, u.runs + o.runs, u.misses + o.misses}
+}
+
+// perRun is the time of one run in ns; 0 if there was none.
+func (u usage) perRun() float64 {
+	if u.runs == 0 {
+		return 0
+	}
+	return float64(u.ns) / float64(u.runs)
+}
+
+// enableStats has the kernel count run times until the closer is closed, or the
+// process ends however that happens. It needs Linux 5.8 (d46edd671a14) and
+// CAP_SYS_ADMIN.
+//
+// Note: the sysctl kernel.bpf_stats_enabled does the same for everybody, and
+// nothing resets it after kill -9.
+func enableStats() (io.Closer, error) {
+	c, err := ebpf.EnableStats(unix.BPF_STATS_RUN_TIME)
+	switch {
+	case errors.Is(err, unix.EPERM):
+		return nil, fmt.Errorf("have the kernel count run times: %w (BPF_ENABLE_STATS needs root or CAP_SYS_ADMIN)", err)
+	case errors.Is(err, unix.EINVAL), errors.Is(err, ebpf.ErrNotSupported):
+		return nil, fmt.Errorf("have the kernel count run times: %w (BPF_ENABLE_STATS needs Linux 5.8)", err)
+	case err != nil:
+		return nil, fmt.Errorf("have the kernel count run times: %w", err)
+	}
+	return c, nil
+}
+
+// A meter reads what the kernel counts of one program.
+type meter struct {
+	prog *ebpf.Program
+	path string
+	buf  [2048]byte
+}
+
+func newMeter(p *ebpf.Program) *meter {
+	return &meter{prog: p, path: "/proc/self/fdinfo/" + strconv.Itoa(p.FD())}
+}
+
+// read reads fdinfo. It is called after every few packets, so it makes three
+// system calls and no garbage.
+func (m *meter) read() (usage, error) {
+	fd, err := unix.Open(m.path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return usage{}, fmt.Errorf("read run counts from %s: %w (is /proc mounted?)", m.path, err)
+	}
+	n, err := unix.Read(fd, m.buf[:])
+	_ = unix.Close(fd)
+	if err != nil {
+		return usage{}, fmt.Errorf("read run counts from %s: %w", m.path, err)
+	}
+	u, err := parseUsage(m.buf[:n])
+	if err != nil {
+		return usage{}, fmt.Errorf("%s: %w", m.path, err)
+	}
+	return u, nil
+}
+
+// parseUsage reads the fdinfo of a program (bpf_prog_show_fdinfo in
+// kernel/bpf/syscall.c), lines of a key, a colon, a tab and a value.
+func parseUsage(text []byte) (usage, error) {
+	var u usage
+	found := 0
+	for len(text) > 0 {
+		line, rest, _ := bytes.Cut(text, []byte("\n"))
+		text = rest
+		key, value, _ := bytes.Cut(line, []byte(":"))
+		var to *uint64
+		switch string(key) {
+		case "run_time_ns":
+			to = &u.ns
+		case "run_cnt":
+			to = &u.runs
+		case "recursion_misses":
+			to = &u.misses
+		default:
+			continue
+		}
+		for _, c := range bytes.TrimSpace(value) {
+			if c < '0' || c > '9' {
+				return usage{}, fmt.Errorf("%s is %q, not a number", key, value)
+			}
+			*to = *to*10 + uint64(c-'0')
+		}
+		if to != &u.misses {
+			found++
+		}
+	}
+	if found != 2 {
+		return usage{}, errors.New("no run_time_ns and run_cnt: not a program, or a kernel before 5.1")
+	}
+	return u, nil
+}
+
+// agreed reads fdinfo and struct bpf_prog_info, which must tell the same. A run
+// may come between the two readings, so a difference counts only if it stays.
+func (m *meter) agreed() (usage, error) {
+	const tries = 5
+	var u, info usage
+	for range tries {
+		var err error
+		if u, err = m.read(); err != nil {
+			return usage{}, err
+		}
+		st, err := m.prog.Stats()
+		if err != nil {
+			return usage{}, fmt.Errorf("read run counts from bpf_prog_info: %w", err)
+		}
+		if info = (usage{uint64(st.Runtime), st.RunCount, st.RecursionMisses}); u == info {
+			return u, nil
+		}
+	}
+	return usage{}, fmt.Errorf("fdinfo counts %d runs in %d ns and bpf_prog_info %d in %d ns: other work runs the program, or this kernel's counts cannot be trusted",
+		u.runs, u.ns, info.runs, info.ns)
+}
+
+// notCounted is what to look at when a program that did run has no runs: the
+// kernel times it where it enters eBPF (bpf_prog_run and the trampolines), and
+// what is entered from there is part of the program that was entered.
+const notCounted = "tail-called programs, freplace programs and timer callbacks are not counted by the kernel: their cost shows on the program that is entered first"
+
+// errNoRuns says why there is nothing to divide by.
+func errNoRuns(program, why string) error {
+	return fmt.Errorf("%s did not run once: %s", program, why)
+}
