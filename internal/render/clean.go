@@ -3,7 +3,6 @@ package render
 import (
 	"strings"
 	"unicode"
-	"unicode/utf8"
 )
 
 // clean makes one line of a string that says what it shows: control characters,
@@ -49,7 +48,7 @@ func width(s string) int {
 
 func runeWidth(r rune) int {
 	switch {
-	case r < utf8.RuneSelf:
+	case r < 0x300: // the first combining mark
 		return 1
 	case unicode.In(r, unicode.Mn, unicode.Me):
 		return 0

@@ -256,22 +256,22 @@ func (c *comment) programs() {
 
 func (c *comment) warnings() {
 	const most = 20
-	var lines []string
-	for _, w := range c.r.Warnings {
-		lines = append(lines, escape(w, maxParagraph))
-	}
 	_, warn := rowNotes(c.s.rows)
-	for _, n := range warn {
-		lines = append(lines, n.who(code)+": "+escape(n.text, maxParagraph))
-	}
-	for i, l := range lines {
-		if i == most {
-			c.printf("- …and %s\n", plural(len(lines)-most, "more warning"))
-			break
+	n := len(c.r.Warnings) + len(warn)
+	for i := range min(n, most) {
+		line := ""
+		if i < len(c.r.Warnings) {
+			line = escape(c.r.Warnings[i], maxParagraph)
+		} else {
+			note := warn[i-len(c.r.Warnings)]
+			line = note.who(code) + ": " + escape(note.text, maxParagraph)
 		}
-		c.printf("- %s %s\n", emoji[doubtful], l)
+		c.printf("- %s %s\n", emoji[doubtful], line)
 	}
-	if len(lines) > 0 {
+	if n > most {
+		c.printf("- …and %s\n", plural(n-most, "more warning"))
+	}
+	if n > 0 {
 		c.printf("\n")
 	}
 }
@@ -323,7 +323,7 @@ func escape(s string, most int) string {
 	var b strings.Builder
 	runes := []rune(shorten(clean(s), most))
 	for i, r := range runes {
-		b.WriteString(entities(string(r)))
+		entity(&b, r)
 		next := i+1 < len(runes) && !unicode.IsSpace(runes[i+1])
 		switch {
 		case (r == '@' || r == '#' || r == ':') && next:
@@ -335,16 +335,20 @@ func escape(s string, most int) string {
 	return b.String()
 }
 
-// entities writes every character that means something to Markdown or HTML by
-// its number.
 func entities(s string) string {
 	var b strings.Builder
 	for _, r := range s {
-		if strings.ContainsRune("&<>\"'`*_~[]!\\|#@$^={}", r) {
-			fmt.Fprintf(&b, "&#%d;", r)
-			continue
-		}
-		b.WriteRune(r)
+		entity(&b, r)
 	}
 	return b.String()
+}
+
+// entity writes a character, by its number where it means something to Markdown
+// or HTML.
+func entity(b *strings.Builder, r rune) {
+	if strings.ContainsRune("&<>\"'`*_~[]!\\|#@$^={}", r) {
+		b.WriteString("&#" + strconv.Itoa(int(r)) + ";")
+		return
+	}
+	b.WriteRune(r)
 }
