@@ -26,7 +26,7 @@ var pairs atomic.Uint32
 // From then on the kernel keeps it in the XDP dispatcher, and test runs of it do
 // not wait for an RCU grace period.
 func (a *attachments) attach(p *ebpf.Program) error {
-	name := fmt.Sprintf("gate%d", pairs.Add(1))
+	name := fmt.Sprintf("pad%d", pairs.Add(1)) // not "gate…": those are the macro lane's
 	v := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: name}, PeerName: name + "p"}
 	if err := netlink.LinkAdd(v); err != nil {
 		return fmt.Errorf("make a veth pair: %w", err)
