@@ -14,7 +14,8 @@ const (
 // A Check is one thing that measuring depends on, and how this host stands.
 type Check struct {
 	// Group is "measures" (what can be measured, found out by doing it),
-	// "kernel" or "noise".
+	// "counters", "programs" (what can be attached), "tools", "kernel" or
+	// "noise". Checks of a group follow each other.
 	Group string
 	// Name is short and the same on every host: "XDP test run", "JIT", "load".
 	Name  string

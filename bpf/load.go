@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"sort"
 	"strings"
@@ -329,6 +330,9 @@ func explainLoad(typ ebpf.ProgramType, err error) error {
 		return err
 	case errors.Is(err, unix.EPERM) && typ == ebpf.Tracing:
 		return fmt.Errorf("this kernel refuses to load fentry and fexit programs (operation not permitted); gate doctor says what else this host cannot do: %w", unix.EPERM)
+	case errors.Is(err, unix.EPERM) && os.Geteuid() != 0:
+		// cilium/ebpf guesses at RLIMIT_MEMLOCK, which is not the reason.
+		return fmt.Errorf("load: %w (loading needs root, or CAP_BPF with CAP_NET_ADMIN and CAP_PERFMON)", unix.EPERM)
 	case errors.Is(err, unix.EPERM):
 		return fmt.Errorf("%w (loading needs root, or CAP_BPF with CAP_NET_ADMIN and CAP_PERFMON)", err)
 	case errors.Is(err, unix.ENOMEM):
