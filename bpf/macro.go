@@ -36,6 +36,8 @@ type Macro struct {
 	pairs []*pair
 	hooks []hook
 	kept  []map[string]*ebpf.Map
+	// surplus tells that there is a warning about more runs than packets.
+	surplus bool
 }
 
 // A MacroSample is what one round counted of one side.
@@ -171,6 +173,7 @@ type subject struct {
 	total    usage // of all readings
 	perNS    []float64
 	switches int64
+	lossy    bool // some packet never ran the program
 }
 
 // load loads one side; the last one past the sides is the floor.
@@ -307,6 +310,10 @@ func (m *Macro) round(round int) ([]MacroSample, error) {
 		samples[i].Latency.Value, samples[i].Latency.Floor = median(t.perNS), median(all[len(m.sides)].perNS)
 		samples[i].Runs.Value = float64(t.total.runs)
 		samples[i].RecursionMisses.Value = float64(t.total.misses)
+		if t.total.runs > uint64(t.sent) && !m.surplus {
+			m.surplus = true
+			m.Warnings = append(m.Warnings, fmt.Sprintf("%s ran %d times for %d packets: it sees its own output, or packets that nobody sent on purpose", t.name, t.total.runs, t.sent))
+		}
 	}
 	return samples, nil
 }
@@ -395,6 +402,10 @@ func (m *Macro) send(t *subject, n int) (usage, error) {
 
 // settle waits until the program has run as often as wanted, or no more.
 func (t *subject) settle(last usage, want uint64) (usage, error) {
+	most := patience
+	if t.lossy {
+		most = patience / 10
+	}
 	for still := time.Now(); ; {
 		u, err := t.meter.read()
 		if err != nil || u.runs >= want {
@@ -402,7 +413,8 @@ func (t *subject) settle(last usage, want uint64) (usage, error) {
 		}
 		if u.runs != last.runs {
 			last, still = u, time.Now()
-		} else if time.Since(still) > patience {
+		} else if time.Since(still) > most {
+			t.lossy = true
 			return u, nil
 		}
 		// Not a spin: the kernel's thread wants this CPU.
