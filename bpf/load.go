@@ -7,6 +7,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
+	"math/rand/v2"
 	"os"
 	"slices"
 	"sort"
@@ -43,6 +45,9 @@ type LoadOptions struct {
 	// Reuse are maps of an earlier load that are taken over instead of made,
 	// by name; filling them again is left to the caller.
 	Reuse map[string]*ebpf.Map
+	// Pad draws never-executed padding, so that loads are a sample of layouts;
+	// nil loads the program as it is.
+	Pad *rand.Rand
 }
 
 // Load loads one program of the object, by itself, with only the maps that it
@@ -64,7 +69,11 @@ func (o *Object) loadSpec(program string, spec *ebpf.CollectionSpec, opts LoadOp
 		return nil, err
 	}
 	contents := detachCallees(spec)
-	for _, p := range spec.Programs {
+	for _, name := range slices.Sorted(maps.Keys(spec.Programs)) {
+		p := spec.Programs[name]
+		if opts.Pad != nil {
+			pad(p, opts.Pad)
+		}
 		if err := l.standIn(p); err != nil {
 			l.Close()
 			return nil, err

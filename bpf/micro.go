@@ -271,7 +271,7 @@ func (m *Micro) fire(t *target, s shot, first, repeat int) (answer uint32, ns fl
 // load loads one side and gives it a slot or a pad.
 func (m *Micro) load(side int) (*target, error) {
 	s := m.sides[side]
-	l, err := s.Object.Load(m.b.Program, LoadOptions{Cache: m.s.cache, Reuse: m.kept[side]})
+	l, err := s.Object.Load(m.b.Program, LoadOptions{Cache: m.s.cache, Reuse: m.kept[side], Pad: m.s.padding(m.rng)})
 	if err != nil {
 		return nil, fmt.Errorf("load %s of %s: %w", m.b.Program, s.Name, err)
 	}
