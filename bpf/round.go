@@ -1,0 +1,318 @@
+//go:build linux
+
+package bpf
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/cilium/ebpf"
+
+	"github.com/org/ebpf-bench-gate/bench"
+)
+
+// Readings inside one load: an odd number, so that the median is a reading.
+// Readings of one load agree within 0.5%, loads differ by 0.7 to 2%, so more of
+// them would cost time and add nothing.
+const (
+	readings      = 11
+	floorReadings = 3
+)
+
+// reuseMaps is the size in bytes from which a program's maps are kept over the
+// rounds instead of being made and filled anew.
+const reuseMaps = 8 << 20
+
+// A target is one load of one side (or the empty program), ready to be called.
+type target struct {
+	name  string
+	side  int // -1: the floor
+	load  *Loaded
+	prog  *ebpf.Program
+	drain []drainer
+	slot  int
+	shots []shot
+	pad   int
+}
+
+// A shot is a prepared call on one span of packets.
+type shot struct {
+	span
+	run *testRun
+}
+
+// arm makes the calls of a target.
+func (m *Micro) arm(t *target, outSize int) {
+	fd := t.prog.FD()
+	if m.driver != nil {
+		fd = m.driver.prog.FD()
+	}
+	t.shots = make([]shot, len(m.groups))
+	for i, g := range m.groups {
+		var in []byte
+		if len(m.packets) > 0 {
+			in = m.packets[g.first]
+		}
+		t.shots[i] = shot{g, newTestRun(fd, in, m.b.Context, outSize)}
+	}
+}
+
+// fire makes one call and returns the program's last answer and the time of the
+// whole call in ns.
+func (m *Micro) fire(t *target, s shot, first, repeat int) (answer uint32, ns float64, restarts int, err error) {
+	if m.driver != nil {
+		m.driver.aim(t.slot, m.first+first, m.first+max(s.end, first+1))
+	}
+	if m.Path == "single" {
+		for range repeat {
+			v, d, r, err := s.run.call(0)
+			if err != nil {
+				return 0, 0, restarts, err
+			}
+			answer, ns, restarts = v, ns+float64(d), restarts+r
+		}
+		return answer, ns, restarts, nil
+	}
+	v, d, r, err := s.run.call(repeat)
+	if err == nil && m.driver != nil {
+		err = m.driver.check()
+	}
+	return v, float64(d), r, err
+}
+
+// load loads one side and gives it a slot or a pad.
+func (m *Micro) load(side int) (*target, error) {
+	s := m.sides[side]
+	l, err := s.Object.Load(m.b.Program, LoadOptions{Cache: m.s.cache, Reuse: m.kept[side], Pad: m.s.padding(m.rng)})
+	if err != nil {
+		return nil, fmt.Errorf("load %s of %s: %w", m.b.Program, s.Name, err)
+	}
+	if m.kept[side] == nil && l.memory() > reuseMaps {
+		if m.kept[side], err = cloneMaps(l); err != nil {
+			l.Close()
+			return nil, err
+		}
+	}
+	t := &target{name: s.Name, side: side, load: l, prog: l.Program, slot: -1, pad: -1}
+	for _, name := range m.b.Drain {
+		d, err := l.drainer(name)
+		if err != nil {
+			t.close()
+			return nil, &bench.Diagnostic{Pos: m.b.Pos, Message: fmt.Sprintf("drain: %v", err)}
+		}
+		t.drain = append(t.drain, d)
+	}
+	return t, nil
+}
+
+func (t *target) close() {
+	for _, d := range t.drain {
+		d.close()
+	}
+	if t.load != nil {
+		t.load.Close()
+	} else if t.prog != nil {
+		t.prog.Close()
+	}
+}
+
+// empty loads the program that measures the floor: same type, nothing done.
+func (m *Micro) empty() (*target, error) {
+	p, err := ebpf.NewProgram(emptyLike(m.sides[0].Object.spec.Programs[m.b.Program]))
+	if err != nil {
+		return nil, fmt.Errorf("load the empty program: %w", err)
+	}
+	return &target{name: "floor", side: -1, prog: p, slot: -1, pad: -1}, nil
+}
+
+// place puts targets where calls reach them, in random order and places.
+func (m *Micro) place(targets []*target) error {
+	if m.driver == nil && m.Path != "attached" {
+		return nil
+	}
+	slots := m.rng.Perm(driverSlots)
+	for i, j := range m.rng.Perm(len(targets)) {
+		t := targets[j]
+		if m.driver != nil {
+			t.slot = slots[i]
+			if err := m.driver.slots.Put(uint32(t.slot), t.prog); err != nil {
+				return fmt.Errorf("place %s: %w", t.name, err)
+			}
+			continue
+		}
+		if m.pads == nil {
+			m.pads = &attachments{}
+		}
+		if err := m.pads.attach(t.prog); err != nil {
+			return fmt.Errorf("attach %s: %w", t.name, err)
+		}
+	}
+	return nil
+}
+
+// remove undoes place and unloads the targets.
+func (m *Micro) remove(targets []*target) {
+	if m.driver == nil && m.pads != nil {
+		m.pads.close()
+		m.pads = nil
+	}
+	for _, t := range targets {
+		if t == nil {
+			continue
+		}
+		if t.slot >= 0 {
+			_ = m.driver.slots.Delete(uint32(t.slot))
+		}
+		t.close()
+	}
+}
+
+// Round loads every side anew, in random order, and measures them side by side.
+// It returns one sample a side, in the order of the sides.
+func (m *Micro) Round(round int) (samples []bench.Sample, err error) {
+	err = m.s.do(func() error {
+		samples, err = m.round(round)
+		return err
+	})
+	return samples, err
+}
+
+func (m *Micro) round(round int) ([]bench.Sample, error) {
+	targets := make([]*target, len(m.sides)+1)
+	defer func() { m.remove(targets) }()
+	var err error
+	for _, i := range m.rng.Perm(len(targets)) {
+		if i == len(m.sides) {
+			targets[i], err = m.empty()
+		} else {
+			targets[i], err = m.load(i)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if err := m.place(targets); err != nil {
+		return nil, err
+	}
+	for _, i := range m.rng.Perm(len(targets)) {
+		m.arm(targets[i], 0)
+		if err := m.warm(targets[i]); err != nil {
+			return nil, err
+		}
+	}
+	got := make([][]float64, len(targets))
+	samples := make([]bench.Sample, len(m.sides))
+	steal := m.s.steal()
+	for r := range readings {
+		for _, i := range m.rng.Perm(len(targets)) {
+			if i == len(m.sides) && r >= floorReadings {
+				continue
+			}
+			before := switches()
+			ns, restarts, err := m.read(targets[i], r)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", targets[i].name, err)
+			}
+			got[i] = append(got[i], ns)
+			if i < len(m.sides) {
+				samples[i].Switches += switches() - before + int64(restarts)
+			}
+		}
+	}
+	steal = m.s.steal() - steal
+	floor := median(got[len(m.sides)])
+	for i := range samples {
+		samples[i].Round, samples[i].Value, samples[i].Floor = round, median(got[i]), floor
+		samples[i].Offset, samples[i].Steal = targets[i].load.offset(), steal
+	}
+	return samples, nil
+}
+
+// maxCalls is how many spans of packets one reading covers; the next reading
+// goes on behind them.
+const maxCalls = 16
+
+// warm runs the benchmark's warm-up passes, and one short call so that code and
+// data are where every later reading finds them.
+func (m *Micro) warm(t *target) error {
+	for range m.b.Warm {
+		for _, s := range t.shots {
+			if _, _, _, err := m.fire(t, s, s.first, max(1, s.end-s.first)); err != nil {
+				return fmt.Errorf("%s: %w", t.name, err)
+			}
+		}
+	}
+	_, _, err := m.read(t, 0)
+	return err
+}
+
+// read takes one reading: the time of one run in ns, over m.b.Repeat runs.
+func (m *Micro) read(t *target, reading int) (ns float64, restarts int, err error) {
+	for _, d := range t.drain {
+		if err := d.empty(nil); err != nil {
+			return 0, 0, fmt.Errorf("drain: %w", err)
+		}
+	}
+	calls := min(len(t.shots), maxCalls)
+	repeat := max(1, m.b.Repeat/calls)
+	if m.Path == "single" {
+		repeat = max(1, repeat/10)
+	}
+	total := 0.0
+	for c := range calls {
+		s := t.shots[(reading*calls+c)%len(t.shots)]
+		v, d, r, err := m.fire(t, s, s.first, repeat)
+		if err != nil {
+			return 0, 0, err
+		}
+		total, restarts = total+d, restarts+r
+		if t.side < 0 {
+			continue
+		}
+		last := s.first
+		if n := s.end - s.first; n > 0 {
+			last += (repeat - 1) % n
+		}
+		if want := m.answers[t.side][last]; v != want {
+			return 0, 0, m.changedAnswer(t.name, last, repeat, want, v)
+		}
+	}
+	return total / float64(calls*repeat), restarts, nil
+}
+
+func (m *Micro) changedAnswer(side string, packet, repeat int, want, got uint32) error {
+	return &bench.Diagnostic{
+		Pos: m.b.Pos,
+		Message: fmt.Sprintf("%s: %s answered %s for packet %d at first and %s after %d runs: two paths were measured",
+			m.b.Name, side, answerName(m.typ, want), packet, answerName(m.typ, got), repeat),
+		Hint: "its maps fill up or run dry: write drain: [MAP], warm: 1, or a larger max_entries",
+	}
+}
+
+func cloneMaps(l *Loaded) (map[string]*ebpf.Map, error) {
+	out := make(map[string]*ebpf.Map)
+	for name, m := range l.coll.Maps {
+		if m.Type() == ebpf.ProgramArray || m.IsPinned() {
+			continue
+		}
+		c, err := m.Clone()
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("keep map %s", name), err)
+		}
+		out[name] = c
+	}
+	return out, nil
+}
+
+func median(xs []float64) float64 {
+	s := slices.Sorted(slices.Values(xs))
+	switch n := len(s); {
+	case n == 0:
+		return 0
+	case n%2 == 1:
+		return s[n/2]
+	default:
+		return (s[n/2-1] + s[n/2]) / 2
+	}
+}
