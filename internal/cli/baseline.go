@@ -33,6 +33,10 @@ func (c Command) baseline() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "baseline",
 		Short: "List, show and prune stored runs",
+		Args:  takesVerb,
+		RunE:  showHelp,
+
+		DisableFlagsInUseLine: true,
 	}
 	f := cmd.PersistentFlags()
 	f.StringVar(&dir, "store", "", "the store's `DIRECTORY` (default: .ebpf-bench at the top of the repository)")
@@ -46,7 +50,7 @@ func (c Command) baseline() *cobra.Command {
 		}
 	}
 	list := &cobra.Command{
-		Use: "list", Short: "List stored runs, newest last", Args: cobra.NoArgs,
+		Use: "list", Short: "List stored runs, newest last", Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := openStore(cmd, dir)
 			if err != nil {
@@ -68,7 +72,7 @@ func (c Command) baseline() *cobra.Command {
 		},
 	}
 	show := &cobra.Command{
-		Use: "show ID", Short: "Print one stored run as JSON", Args: cobra.ExactArgs(1),
+		Use: "show ID", Short: "Print one stored run as JSON", Args: takes("ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := openStore(cmd, dir)
 			if err != nil {
@@ -93,7 +97,7 @@ func (c Command) baseline() *cobra.Command {
 	var age time.Duration
 	var asJSON bool
 	prune := &cobra.Command{
-		Use: "prune", Short: "Remove old runs", Args: cobra.NoArgs,
+		Use: "prune", Short: "Remove old runs", Args: takes(),
 		Long: "Prune removes runs that are neither among the newest --keep of their branch and testbed\nnor younger than --younger-than.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := openStore(cmd, dir)

@@ -194,12 +194,48 @@ and how sure it is.`),
   gate run --base old.o new.o           # two objects
   gate compare base.json head.json      # judge two saved runs, on any system
   gate doctor                           # what this host can measure`,
-		SilenceUsage:  true,
-		SilenceErrors: true,
+		RunE:                  showHelp,
+		DisableFlagsInUseLine: true,
+		SilenceUsage:          true,
+		SilenceErrors:         true,
 	}
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return &exitError{code: exitUsage, err: err, hint: cmd.CommandPath() + " --help"}
-	})
+	root.SetFlagErrorFunc(misused)
 	root.AddCommand(c.run(), c.compare(), c.baseline(), c.doctor(), c.version())
+	root.Args = takesVerb
 	return root
 }
+
+// misused says where help is about a command that was called wrongly.
+func misused(cmd *cobra.Command, err error) error {
+	return &exitError{code: exitUsage, err: err, hint: cmd.CommandPath() + " --help"}
+}
+
+// takes checks that a command has exactly the arguments that its usage names.
+func takes(names ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch n := len(args); {
+		case n < len(names):
+			return misused(cmd, fmt.Errorf("%s: missing %s", cmd.CommandPath(), strings.Join(names[n:], " and ")))
+		case n > len(names):
+			return misused(cmd, fmt.Errorf("%s: unexpected argument %q", cmd.CommandPath(), args[len(names)]))
+		}
+		return nil
+	}
+}
+
+// takesVerb refuses what is none of a command's verbs: cobra would print its help
+// and succeed, which a script would take for a pass.
+func takesVerb(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	err := fmt.Errorf("%s: unknown command %q", cmd.CommandPath(), args[0])
+	cmd.SuggestionsMinimumDistance = 2
+	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		return &exitError{code: exitUsage, err: err, hint: "did you mean " + cmd.CommandPath() + " " + near[0] + "?"}
+	}
+	return misused(cmd, err)
+}
+
+// showHelp is what a command does that only has verbs.
+func showHelp(cmd *cobra.Command, _ []string) error { return cmd.Help() }

@@ -22,7 +22,7 @@ measured side by side (one gate run) give the verdict that they gave then; runs
 of different sessions are compared as two independent samples, with a warning.`,
 		Example: `  gate compare base.json head.json
   gate compare --format json base.json.gz head.json.gz | jq .verdict`,
-		Args: cobra.ExactArgs(2),
+		Args: takes("BASE", "HEAD"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if err := out.check(); err != nil {
 				return err

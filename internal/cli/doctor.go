@@ -17,7 +17,7 @@ func (c Command) doctor() *cobra.Command {
 		Long: `Doctor tries what measuring needs, and says what it found. It changes nothing and
 leaves nothing behind. The exit code is 3 where eBPF programs cannot be measured
 here at all.`,
-		Args: cobra.NoArgs,
+		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			checks := bpf.Doctor(cmd.Context())
 			if asJSON {

@@ -26,7 +26,7 @@ func (c Command) version() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
-		Args:  cobra.NoArgs,
+		Args:  takes(),
 		RunE: func(*cobra.Command, []string) error {
 			fmt.Fprintf(c.Stdout, "gate %s %s/%s %s\n", version(), runtime.GOOS, runtime.GOARCH, runtime.Version())
 			return nil

@@ -1,0 +1,295 @@
+package test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/org/ebpf-bench-gate/internal/cli"
+	"github.com/org/ebpf-bench-gate/internal/testkernel"
+)
+
+func TestMain(m *testing.M) {
+	// The test binary is also the gate that the scripts run: the real command
+	// line in a process of its own, with its own signals and exit code.
+	testscript.Main(m, map[string]func(){
+		"gate": func() {
+			os.Exit(cli.Command{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}.Main(os.Args))
+		},
+	})
+}
+
+// TestScripts runs script/*.txtar. Commands beyond testscript's own:
+//
+//	require FEATURE...     skip, or under GATE_REQUIRE_KERNEL=1 fail, unless the
+//	                       host has the features of package testkernel
+//	exits CODE CMD ARG...  run a command, which must end with exactly this code
+//	measuring [WHAT]       wait until the newest background command measures: it
+//	                       holds programs (or, with WHAT, such a descriptor) in a
+//	                       network namespace of its own
+//	ended CODE             the background command that was waited for ended so;
+//	                       -1: by a signal
+//	await PATTERN          wait until the newest background command's standard
+//	                       error contains the text
+//	mkrun FILE [KEY=VALUE]... write a run file; see [mkrun]
+//	repeat N CMD ARG...    run a command N times; it must succeed each time
+//	ntimes N TEXT          the last standard output contains TEXT N times
+//
+// $EXAMPLE is a copy of examples/fun-xdp, $TOP this repository.
+func TestScripts(t *testing.T) {
+	runScripts(t, testscript.Params{Dir: "script"})
+}
+
+func runScripts(t *testing.T, p testscript.Params) {
+	top, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Setup = func(env *testscript.Env) error {
+		env.Values[theT{}] = env.T().(serial).T
+		home := filepath.Join(env.WorkDir, ".home")
+		env.Setenv("HOME", home)
+		// Whatever the developer configured for git must not change a verdict.
+		config := filepath.Join(home, "gitconfig")
+		env.Setenv("GIT_CONFIG_GLOBAL", config)
+		env.Setenv("GIT_CONFIG_NOSYSTEM", "1")
+		env.Setenv("NO_COLOR", "")
+		env.Setenv("TERM", "xterm")
+		env.Setenv("TOP", top)
+		env.Setenv("EXAMPLE", filepath.Join(env.WorkDir, "fun-xdp"))
+		if err := os.MkdirAll(home, 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(config, []byte("[user]\nname = Gate Test\nemail = test@example.com\n[init]\ndefaultBranch = main\n[commit]\ngpgsign = false\n"), 0o644); err != nil {
+			return err
+		}
+		return copySources(env.Getenv("EXAMPLE"), filepath.Join(top, "examples", "fun-xdp"))
+	}
+	p.Cmds = map[string]func(*testscript.TestScript, bool, []string){
+		"require":   require,
+		"exits":     exits,
+		"measuring": measuring,
+		"ended":     ended,
+		"await":     await,
+		"mkrun":     mkrun,
+		"repeat":    repeat,
+		"ntimes":    ntimes,
+	}
+	p.RequireUniqueNames = true
+	if deadline, ok := t.Deadline(); ok {
+		p.Deadline = deadline
+	}
+	testscript.RunT(serial{t}, p)
+}
+
+// serial runs scripts one after the other, since they measure, and each under
+// the eye of [testkernel.NoLeaks].
+type serial struct{ *testing.T }
+
+func (serial) Parallel()     {}
+func (serial) Verbose() bool { return testing.Verbose() }
+func (t serial) Run(name string, f func(testscript.T)) {
+	t.T.Run(name, func(t *testing.T) {
+		testkernel.NoLeaks(t)
+		f(serial{t})
+	})
+}
+
+// theT is the key of the script's *testing.T, lastBackground of the last command
+// that measuring or await looked at.
+type (
+	theT           struct{}
+	lastBackground struct{ *testscript.TestScript }
+)
+
+// copySources copies what a checkout of the example has, and not what somebody
+// built in it.
+func copySources(to, from string) error {
+	entries, err := os.ReadDir(from)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(to, 0o755); err != nil {
+		return err
+	}
+	for _, e := range entries {
+		switch filepath.Ext(e.Name()) {
+		case ".c", ".h", ".yml":
+		default:
+			continue
+		}
+		src, err := os.ReadFile(filepath.Join(from, e.Name()))
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(to, e.Name()), src, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func require(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) == 0 {
+		ts.Fatalf("usage: require FEATURE...")
+	}
+	t := ts.Value(theT{}).(*testing.T)
+	for _, f := range args {
+		testkernel.Require(t, testkernel.Feature(f))
+	}
+}
+
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE COMMAND [ARG]...")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	if got := exitCode(ts, ts.Exec(args[1], args[2:]...)); got != want {
+		ts.Fatalf("exit code %d, want %d", got, want)
+	}
+}
+
+func exitCode(ts *testscript.TestScript, err error) int {
+	var exit *exec.ExitError
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &exit):
+		return exit.ExitCode()
+	}
+	ts.Fatalf("%v", err)
+	return -1
+}
+
+func repeat(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: repeat N COMMAND [ARG]...")
+	}
+	n, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	for i := range n {
+		if code := exitCode(ts, ts.Exec(args[1], args[2:]...)); code != 0 {
+			ts.Fatalf("time %d of %d: exit code %d", i+1, n, code)
+		}
+	}
+}
+
+func ntimes(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: ntimes N TEXT")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	if got := strings.Count(ts.ReadFile("stdout"), args[1]); got != want {
+		ts.Fatalf("%q stands %d times in standard output, want %d", args[1], got, want)
+	}
+}
+
+// patience is how long a background command may take to get where it is waited
+// for: a compilation on a busy host, nothing that is judged.
+const patience = time.Minute
+
+// newest is the background command that was started last.
+func newest(ts *testscript.TestScript) *exec.Cmd {
+	all := ts.BackgroundCmds()
+	if len(all) == 0 {
+		ts.Fatalf("no background command")
+	}
+	cmd := all[len(all)-1]
+	background[ts] = cmd
+	return cmd
+}
+
+// background remembers the last command that was looked at by script, since
+// testscript forgets those that were waited for. Scripts are run one at a time.
+var background = map[*testscript.TestScript]*exec.Cmd{}
+
+func until(ts *testscript.TestScript, what string, done func() bool) {
+	for end := time.Now().Add(patience); !done(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			ts.Fatalf("in %v: not %s", patience, what)
+		}
+	}
+}
+
+func measuring(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) > 1 {
+		ts.Fatalf("usage: measuring [DESCRIPTOR]")
+	}
+	what := "bpf-prog"
+	if len(args) == 1 {
+		what = args[0]
+	}
+	cmd := newest(ts)
+	proc := fmt.Sprintf("/proc/%d", cmd.Process.Pid)
+	ours, err := os.Readlink("/proc/self/ns/net")
+	ts.Check(err)
+	until(ts, "measuring", func() bool {
+		if state, err := os.ReadFile(proc + "/stat"); err != nil || bytes.Contains(state, []byte(") Z")) {
+			ts.Fatalf("the command ended before it was seen to measure")
+		}
+		return holds(proc, what) && elsewhere(proc, ours)
+	})
+}
+
+// holds tells that a process has a descriptor of this kind.
+func holds(proc, kind string) bool {
+	fds, _ := os.ReadDir(proc + "/fd")
+	for _, fd := range fds {
+		if to, _ := os.Readlink(proc + "/fd/" + fd.Name()); strings.Contains(to, kind) {
+			return true
+		}
+	}
+	return false
+}
+
+// elsewhere tells that a thread of a process is in another network namespace.
+func elsewhere(proc, ours string) bool {
+	tasks, _ := filepath.Glob(proc + "/task/*/ns/net")
+	for _, task := range tasks {
+		if ns, err := os.Readlink(task); err == nil && ns != ours {
+			return true
+		}
+	}
+	return false
+}
+
+func await(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: await FILE:TEXT")
+	}
+	file, text, ok := strings.Cut(args[0], ":")
+	if !ok {
+		ts.Fatalf("usage: await FILE:TEXT")
+	}
+	newest(ts)
+	until(ts, "in "+args[0], func() bool {
+		got, _ := os.ReadFile(ts.MkAbs(file))
+		return bytes.Contains(got, []byte(text))
+	})
+}
+
+func ended(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: ended CODE")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	cmd := background[ts]
+	if cmd == nil || cmd.ProcessState == nil {
+		ts.Fatalf("no background command was looked at and waited for")
+	}
+	if got := cmd.ProcessState.ExitCode(); got != want {
+		ts.Fatalf("the background command ended with %v, want %d", cmd.ProcessState, want)
+	}
+}
