@@ -81,15 +81,16 @@ func readObject(path string, r io.ReaderAt) (o *Object, err error) {
 }
 
 // plainKconfig strips typedefs from the types of kconfig externs: libbpf takes
-// LINUX_KERNEL_VERSION as __u32, cilium/ebpf as a plain integer only.
+// LINUX_KERNEL_VERSION as __u32, cilium/ebpf as a plain integer only. The map that
+// it makes of them is reached by nobody but its loader, which looks at the
+// types of the object when the program is loaded.
 func plainKconfig(spec *ebpf.CollectionSpec) {
-	m := spec.Maps[".kconfig"]
-	if m == nil {
+	if spec.Types == nil {
 		return
 	}
-	ds, ok := m.Value.(*btf.Datasec)
-	if !ok {
-		return
+	var ds *btf.Datasec
+	if spec.Types.TypeByName(".kconfig", &ds) != nil {
+		return // no externs
 	}
 	for _, v := range ds.Vars {
 		if v, ok := v.Type.(*btf.Var); ok {
