@@ -337,7 +337,7 @@ func explainLoad(typ ebpf.ProgramType, err error) error {
 	switch {
 	case errors.As(err, &ve):
 		return err
-	case errors.Is(err, unix.EPERM) && typ == ebpf.Tracing:
+	case errors.Is(err, unix.EPERM) && typ == ebpf.Tracing && os.Geteuid() == 0:
 		return fmt.Errorf("this kernel refuses to load fentry and fexit programs (operation not permitted); gate doctor says what else this host cannot do: %w", unix.EPERM)
 	case errors.Is(err, unix.EPERM) && os.Geteuid() != 0:
 		// cilium/ebpf guesses at RLIMIT_MEMLOCK, which is not the reason.
@@ -360,6 +360,13 @@ func Diagnose(object, program, typ string, err error) bench.ProgramResult {
 		r.Outcome = bench.Rejected
 		r.LogTail = slices.Clone(ve.Log[max(0, len(ve.Log)-tail):])
 		r.Reason = ve.Cause.Error()
+		if strings.Contains(err.Error(), "bad CO-RE relocation") {
+			r.Reason = "this kernel has no such type, field or enumerator as the program reads (CO-RE)"
+			if line := lastSource(ve.Log); line != "" {
+				r.Reason += ": " + line
+			}
+			return r
+		}
 		// The line before the statistics is the verifier's own reason.
 		for i := len(ve.Log) - 1; i >= 0; i-- {
 			if s := strings.TrimSpace(ve.Log[i]); s != "" && !strings.HasPrefix(s, "processed ") && !strings.HasPrefix(s, "verification time") && !strings.HasPrefix(s, "stack depth") {
@@ -371,6 +378,20 @@ func Diagnose(object, program, typ string, err error) bench.ProgramResult {
 	}
 	r.Reason = err.Error()
 	return r
+}
+
+// lastSource is the last line of C that the verifier looked at, without its place;
+// "" where the object has no line info.
+func lastSource(log []string) string {
+	for _, s := range slices.Backward(log) {
+		if s, ok := strings.CutPrefix(strings.TrimSpace(s), ";"); ok {
+			s, _, _ = strings.Cut(s, " @ ") // Linux 6.9 adds the file
+			if s = strings.TrimSpace(s); s != "" {
+				return s
+			}
+		}
+	}
+	return ""
 }
 
 // VerifierLog is the whole log of a rejected program, or "".
