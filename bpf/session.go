@@ -8,7 +8,6 @@ import (
 	"hash/fnv"
 	"math/rand/v2"
 	"os"
-	"runtime"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -48,7 +47,7 @@ func NewSession(seed uint64) (*Session, error) {
 	}
 	s := &Session{seed: seed, cache: btf.NewCache(), work: make(chan func()), done: make(chan struct{}), drivers: map[driverKind][]*driver{}, refused: map[driverKind]error{}}
 	ready := make(chan error)
-	go s.thread(ready)
+	goThread(func() { s.thread(ready) })
 	if err := <-ready; err != nil {
 		return nil, err
 	}
@@ -56,9 +55,6 @@ func NewSession(seed uint64) (*Session, error) {
 }
 
 func (s *Session) thread(ready chan<- error) {
-	// Never unlocked: the thread, with its namespace, affinity and priority,
-	// ends with the goroutine.
-	runtime.LockOSThread()
 	defer close(s.done)
 	if err := s.setUp(); err != nil {
 		ready <- err

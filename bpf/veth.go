@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"runtime"
 	"slices"
 	"strconv"
 	"sync/atomic"
@@ -44,10 +43,8 @@ func newPairs(n, frame int, egress bool) (pairs []*pair, err error) {
 		}
 	}()
 	made := make(chan error)
-	go func() {
-		// Never unlocked: the thread ends here, and with it its hold on the
-		// namespace.
-		runtime.LockOSThread()
+	// The thread ends with this, and its hold on the namespace too.
+	goThread(func() {
 		made <- func() error {
 			if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 				return fmt.Errorf("make a network namespace: %w (needs root or CAP_SYS_ADMIN)", err)
@@ -61,7 +58,7 @@ func newPairs(n, frame int, egress bool) (pairs []*pair, err error) {
 			}
 			return nil
 		}()
-	}()
+	})
 	if err := <-made; err != nil {
 		return pairs, err
 	}
