@@ -23,6 +23,9 @@ func Variance(x []float64) float64 {
 	return stat.Variance(x, nil)
 }
 
+// Deviation is the standard deviation, the square root of [Variance].
+func Deviation(x []float64) float64 { return math.Sqrt(Variance(x)) }
+
 // Median is the middle value, or the mean of the two in the middle; NaN of no
 // values or of any NaN.
 func Median(x []float64) float64 { return Quantile(x, 0.5) }
@@ -37,6 +40,11 @@ func Quantile(x []float64, p float64) float64 {
 	}
 	s := slices.Clone(x)
 	slices.Sort(s)
+	return quantile(s, p)
+}
+
+// quantile is [Quantile] of sorted values.
+func quantile(s []float64, p float64) float64 {
 	at := p * float64(len(s)-1)
 	i := int(at)
 	part := at - float64(i)
@@ -44,6 +52,51 @@ func Quantile(x []float64, p float64) float64 {
 		return s[i]
 	}
 	return s[i]*(1-part) + s[i+1]*part
+}
+
+// Quartiles are the three [Quantile]s at 1/4, 1/2 and 3/4.
+func Quartiles(x []float64) [3]float64 {
+	if len(x) == 0 || hasNaN(x) {
+		return [3]float64{math.NaN(), math.NaN(), math.NaN()}
+	}
+	s := slices.Clone(x)
+	slices.Sort(s)
+	return [3]float64{quantile(s, 0.25), quantile(s, 0.5), quantile(s, 0.75)}
+}
+
+// Outliers are the numbers of values beyond Tukey's fences (Tukey 1977): mild ones
+// lie more than 1.5, severe ones more than 3 interquartile ranges outside the
+// quartiles. No value is counted twice.
+type Outliers struct{ LowSevere, LowMild, HighMild, HighSevere int }
+
+// Count is the number of all of them.
+func (o Outliers) Count() int { return o.LowSevere + o.LowMild + o.HighMild + o.HighSevere }
+
+// Fences are Tukey's: the outer and the inner one below, the inner and the outer
+// one above. NaN of no values or of any NaN.
+func Fences(x []float64) [4]float64 {
+	q := Quartiles(x)
+	r := q[2] - q[0]
+	return [4]float64{q[0] - 3*r, q[0] - 1.5*r, q[2] + 1.5*r, q[2] + 3*r}
+}
+
+// Tukey counts the outliers of x; none where there is a NaN.
+func Tukey(x []float64) Outliers {
+	var o Outliers
+	f := Fences(x)
+	for _, v := range x {
+		switch {
+		case v < f[0]:
+			o.LowSevere++
+		case v < f[1]:
+			o.LowMild++
+		case v > f[3]:
+			o.HighSevere++
+		case v > f[2]:
+			o.HighMild++
+		}
+	}
+	return o
 }
 
 // TrimmedMean is the mean without the floor(trim*n) smallest and as many

@@ -59,20 +59,3 @@ func MeanInterval(x []float64, confidence float64) (low, high float64) {
 	half := TQuantile((1+confidence)/2, n-1) * math.Sqrt(Variance(x)/n)
 	return Mean(x) - half, Mean(x) + half
 }
-
-// TBoundary gives the limits for one new value beside n earlier ones with this
-// mean and standard deviation: a prediction interval by Student's t,
-//
-//	upper = mean + tInv(p, n-1) * sd * sqrt(1 + 1/n),  lower = 2*mean - upper
-//
-// as Bencher's t_test threshold has it. p is the chance that a new value like the
-// others lies below upper. ok is false for n < 2, for an sd that is 0 or not
-// finite, and for p outside [0.5, 1).
-func TBoundary(mean, sd float64, n int, p float64) (lower, upper float64, ok bool) {
-	if n < 2 || !finite(mean) || !finite(sd) || sd <= 0 || !(p >= 0.5 && p < 1) {
-		return math.NaN(), math.NaN(), false
-	}
-	upper = mean + TQuantile(p, float64(n-1))*sd*math.Sqrt(1+1/float64(n))
-	lower = 2*mean - upper
-	return lower, upper, finite(lower) && finite(upper)
-}
