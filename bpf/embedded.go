@@ -6,13 +6,15 @@ import (
 	"bytes"
 	"debug/elf"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"os"
 )
 
 // Embedded returns the eBPF objects inside an executable: libbpf skeletons and
 // bpf2go both store the whole object in the program's data. Their order is that
-// of the file. A file with none gives an empty result.
+// of the file. A file with none gives an empty result; objects that cannot be read
+// are told in the error, which comes beside the others.
 func Embedded(path string) ([]*Object, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -22,6 +24,7 @@ func Embedded(path string) ([]*Object, error) {
 		return nil, fmt.Errorf("%s has %d bytes, more than %d", path, len(data), MaxObjectSize)
 	}
 	var out []*Object
+	var errs []error
 	for at := 1; at < len(data); {
 		i := bytes.Index(data[at:], []byte(elf.ELFMAG))
 		if i < 0 {
@@ -29,15 +32,18 @@ func Embedded(path string) ([]*Object, error) {
 		}
 		at += i
 		if n := objectSize(data[at:]); n > 0 {
-			if o, err := readObject(fmt.Sprintf("%s#%d", path, len(out)), bytes.NewReader(data[at:at+n])); err == nil {
+			o, err := readObject(fmt.Sprintf("%s#%d", path, len(out)+len(errs)), bytes.NewReader(data[at:at+n]))
+			if err != nil {
+				errs = append(errs, err)
+			} else {
 				out = append(out, o)
-				at += n
-				continue
 			}
+			at += n
+			continue
 		}
 		at += len(elf.ELFMAG)
 	}
-	return out, nil
+	return out, errors.Join(errs...)
 }
 
 // objectSize is the length of the eBPF object at the start of data, or 0. A

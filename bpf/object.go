@@ -3,6 +3,8 @@
 package bpf
 
 import (
+	"bytes"
+	"debug/elf"
 	"errors"
 	"fmt"
 	"io"
@@ -59,6 +61,11 @@ func readObject(path string, r io.ReaderAt) (o *Object, err error) {
 		}
 	}()
 	spec, err := ebpf.LoadCollectionSpecFromReader(r)
+	if err != nil && strings.Contains(err.Error(), elf.STB_WEAK.String()) {
+		if strong := strengthen(r); strong != nil {
+			spec, err = ebpf.LoadCollectionSpecFromReader(strong)
+		}
+	}
 	if err != nil {
 		var magic [4]byte
 		if n, _ := r.ReadAt(magic[:], 0); n < 4 || string(magic[:]) != "\x7fELF" {
@@ -78,6 +85,38 @@ func readObject(path string, r io.ReaderAt) (o *Object, err error) {
 	}
 	plainKconfig(spec)
 	return &Object{Path: path, spec: spec}, nil
+}
+
+// strengthen is the object with its weak data symbols made global: cilium/ebpf
+// reads no weak maps, which libbpf's usdt.bpf.h defines. In a linked object, weak
+// tells nothing more. It returns nil where there is nothing to change.
+func strengthen(r io.ReaderAt) io.ReaderAt {
+	data, err := io.ReadAll(io.NewSectionReader(r, 0, MaxObjectSize))
+	if err != nil {
+		return nil
+	}
+	f, err := elf.NewFile(bytes.NewReader(data))
+	if err != nil || f.Class != elf.ELFCLASS64 {
+		return nil
+	}
+	changed := false
+	for _, s := range f.Sections {
+		if s.Type != elf.SHT_SYMTAB || s.Offset > uint64(len(data)) || s.FileSize > uint64(len(data))-s.Offset {
+			continue
+		}
+		table := data[s.Offset : s.Offset+s.FileSize]
+		const info = 4 // st_info in Elf64_Sym: binding << 4 | type
+		for ; len(table) >= elf.Sym64Size; table = table[elf.Sym64Size:] {
+			if elf.ST_BIND(table[info]) == elf.STB_WEAK && elf.ST_TYPE(table[info]) == elf.STT_OBJECT {
+				table[info] = elf.ST_INFO(elf.STB_GLOBAL, elf.STT_OBJECT)
+				changed = true
+			}
+		}
+	}
+	if !changed {
+		return nil
+	}
+	return bytes.NewReader(data)
 }
 
 // plainKconfig strips typedefs from the types of kconfig externs: libbpf takes
