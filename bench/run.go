@@ -120,7 +120,7 @@ type Result struct {
 }
 
 // A Sample is one number of one round, that is of one load: for a noisy measure
-// the median of the readings taken inside that load.
+// it stands for several readings taken inside that load.
 type Sample struct {
 	// Round counts from 0. Equal rounds of two runs of a session are a pair.
 	Round int     `json:"round"`

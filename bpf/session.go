@@ -29,7 +29,8 @@ type Session struct {
 	cache *btf.Cache
 	work  chan func()
 	done  chan struct{}
-	stat  *os.File // /proc/stat
+	stat  *os.File        // /proc/stat
+	calm  *unix.SchedAttr // how the thread is scheduled between rounds
 	// drivers of this session, and why there is none for a kind.
 	drivers map[driverKind][]*driver
 	refused map[driverKind]error
@@ -101,8 +102,26 @@ func (s *Session) setUp() error {
 	// Best effort: without it, a busy host interrupts more readings, which
 	// each sample's context switches then show.
 	_ = unix.Setpriority(unix.PRIO_PROCESS, unix.Gettid(), -20)
+	if s.calm, err = unix.SchedGetAttr(0, 0); err != nil {
+		return fmt.Errorf("read the scheduling policy: %w", err)
+	}
 	s.stat, err = os.Open("/proc/stat")
 	return err
+}
+
+// hurry puts the thread before all ordinary ones until the returned function is
+// called. Best effort: RT_GROUP_SCHED kernels refuse it in most containers.
+//
+// A nice value counts within a control group or autogroup only: with three busy
+// loops a core in other sessions, a round at nice -20 took 12.5 ms, and 5.9 ms so.
+// It is for a few ms at a time, and for work that no other thread has a part in:
+// packets that ksoftirqd delivers would never come.
+func (s *Session) hurry() (calm func()) {
+	fifo := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1}
+	if unix.SchedSetAttr(0, &fifo, 0) != nil {
+		return func() {}
+	}
+	return func() { _ = unix.SchedSetAttr(0, s.calm, 0) }
 }
 
 // do runs f on the session's thread. A panic in it goes on in the caller, whose
