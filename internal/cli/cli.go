@@ -200,7 +200,7 @@ and how sure it is.`),
 		SilenceErrors:         true,
 	}
 	root.SetFlagErrorFunc(misused)
-	root.AddCommand(c.run(), c.compare(), c.baseline(), c.doctor(), c.version())
+	root.AddCommand(c.run(), c.compare(), c.baseline(), c.noise(), c.doctor(), c.version())
 	root.Args = takesVerb
 	return root
 }

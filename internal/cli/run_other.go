@@ -8,13 +8,18 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (c Command) run() *cobra.Command {
+func (c Command) run() *cobra.Command { return needsLinux("run", "Measure eBPF programs") }
+
+func (c Command) noise() *cobra.Command { return needsLinux("noise", "Measure this host's noise") }
+
+// needsLinux stands for a verb that measures, where nothing can be measured.
+func needsLinux(name, short string) *cobra.Command {
 	return &cobra.Command{
-		Use:   "run",
-		Short: "Measure eBPF programs (Linux only)",
+		Use:                name,
+		Short:              short + " (Linux only)",
+		DisableFlagParsing: true,
 		RunE: func(*cobra.Command, []string) error {
 			return &exitError{code: exitUnmeasured, err: errors.New("measuring needs Linux"), hint: "gate compare judges saved runs on any system"}
 		},
-		DisableFlagParsing: true,
 	}
 }
