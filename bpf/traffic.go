@@ -129,14 +129,12 @@ type shape struct {
 // A burst fits into the smallest of the drained maps.
 func newShape(count, packets, smallest int) shape {
 	const want = 256
-	size := want
+	size := count // too few passes for a median: one reading of all
 	switch {
 	case packets <= want:
 		size = want / packets * packets
 	case count/packets >= 3:
 		size = packets
-	default:
-		size = count // too few passes for a median: one reading of all
 	}
 	s := shape{burst: want}
 	if smallest > 0 {
