@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"strings"
@@ -92,12 +93,18 @@ func unmeasured(err error) error {
 	if err == nil {
 		return nil
 	}
-	var ds config.Diagnostics
-	var d *bench.Diagnostic
-	if errors.As(err, &ds) || errors.As(err, &d) {
+	var e *exitError
+	if errors.As(err, &e) {
+		return err // it knows its code
+	}
+	if len(diagnostics(err)) > 0 {
 		return &exitError{code: exitUsage, err: err}
 	}
-	return &exitError{code: exitUnmeasured, err: err}
+	hint := ""
+	if hintOf(err) == "" && errors.Is(err, fs.ErrPermission) {
+		hint = "run as root: sudo gate …; gate doctor says what this host can measure"
+	}
+	return &exitError{code: exitUnmeasured, err: err, hint: hint}
 }
 
 func usage(format string, args ...any) error {

@@ -52,7 +52,7 @@ func (c Command) printChecks(checks []bpf.Check) {
 	for _, k := range checks {
 		wide = max(wide, len(k.Name))
 	}
-	group := ""
+	group, hint := "", ""
 	for _, k := range checks {
 		if k.Group != group {
 			if group != "" {
@@ -63,7 +63,9 @@ func (c Command) printChecks(checks []bpf.Check) {
 		}
 		mark := map[bpf.State]string{bpf.CheckOK: paint("32", "✓"), bpf.CheckWarn: paint("33", "!"), bpf.CheckMissing: paint("31", "✗")}[k.State]
 		fmt.Fprintf(c.Stdout, "  %s %-*s  %s\n", mark, wide, k.Name, k.Detail)
-		if k.Hint != "" {
+		// What many checks lack for one reason is advised once.
+		if k.Hint != "" && k.Hint != hint {
+			hint = k.Hint
 			fmt.Fprintf(c.Stdout, "    %-*s  hint: %s\n", wide, "", k.Hint)
 		}
 	}

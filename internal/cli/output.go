@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -37,6 +38,16 @@ func (o *output) check() error {
 	case "", "pass", "fail":
 	default:
 		return usage("--on-inconclusive %s: expected one of pass, fail", o.onInconclusive)
+	}
+	if o.file == "" {
+		return nil
+	}
+	// Before anything is measured: the report would be lost.
+	if info, err := os.Stat(filepath.Dir(o.file)); err != nil || !info.IsDir() {
+		return usage("--output %s: there is no directory %s", o.file, filepath.Dir(o.file))
+	}
+	if info, err := os.Stat(o.file); err == nil && info.IsDir() {
+		return usage("--output %s: that is a directory", o.file)
 	}
 	return nil
 }

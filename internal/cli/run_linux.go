@@ -58,6 +58,9 @@ measure, 4 inconclusive or no baseline.`,
 			if err := f.check(); err != nil {
 				return err
 			}
+			if f.budget < 0 || f.budget == 0 && cmd.Flags().Changed("budget") {
+				return usage("--budget %v: expected a time, such as 30s", f.budget)
+			}
 			return c.measure(cmd.Context(), f, args)
 		},
 	}
@@ -115,9 +118,11 @@ func (c Command) measure(ctx context.Context, f runFlags, args []string) (err er
 	if f.budget > 0 {
 		p.Policy.Budget = f.budget
 	}
+	shadowed := w.distinct(p.Sides)
 	if p.Benchmarks, skips, err = w.benchmarks(p.Sides, f.only); err != nil {
 		return usage("%w", err)
 	}
+	skips = append(skips, shadowed...)
 	for _, t := range w.trees {
 		warnings = append(warnings, t.Warnings...)
 	}
@@ -128,7 +133,14 @@ func (c Command) measure(ctx context.Context, f runFlags, args []string) (err er
 	if err != nil {
 		return unmeasured(err)
 	}
-	p.Logs = filepath.Join(dir, "logs")
+	// Before anything is measured: minutes of work would be lost.
+	runs, err := store.Open(dir)
+	if err != nil {
+		return unmeasured(err)
+	}
+	if !f.noStore {
+		p.Logs = filepath.Join(dir, "logs")
+	}
 	release, err := bpf.LockHost(ctx, func(owner string) {
 		fmt.Fprintf(c.Stderr, "waiting: another gate measures on this host (%s)\n", owner)
 	})
@@ -144,31 +156,42 @@ func (c Command) measure(ctx context.Context, f runFlags, args []string) (err er
 	}
 	res.Head.Warnings = slices.Concat(warnings, bpf.Warnings(), res.Head.Warnings)
 	res.Head.Skipped = append(res.Head.Skipped, skips...)
-	report, err := c.judge(f, p.Policy, dir, res)
+	if f.base != "" {
+		// A comparison was asked for, and a part of it was not made.
+		for _, s := range shadowed {
+			res.Failures = append(res.Failures, fmt.Errorf("%s: %s", s.Name, s.Reason))
+		}
+	}
+	report, err := c.judge(f, p.Policy, runs, res)
 	if err != nil {
 		return err
 	}
-	if err := f.print(c, report, time.Since(start)); err != nil || len(res.Failures) == 0 {
-		return c.withFailures(err, res.Failures)
+	err = f.print(c, report, time.Since(start))
+	c.printFailures(f, res.Failures)
+	switch {
+	case err != nil:
+		return err
+	case len(res.Failures) > 0:
+		return &exitError{code: exitUnmeasured, err: fmt.Errorf("not everything was measured: %w", res.Failures[0])}
+	case !report.Asked && len(res.Head.Results) == 0:
+		return &exitError{code: exitUnmeasured, err: errors.New("nothing could be measured"), hint: "the report above says why; gate doctor says what this host can measure"}
 	}
-	return c.withFailures(verdictError{exitUnmeasured}, res.Failures)
+	return nil
 }
 
-// withFailures prints the benchmarks that could not be measured, with the place
-// in the config where they stand.
-func (c Command) withFailures(err error, failures []error) error {
-	for _, f := range failures {
-		c.printError(f)
+// printFailures tells which benchmarks could not be measured. What has a place in
+// the config is shown with it; the text report has told the others already.
+func (c Command) printFailures(f runFlags, failures []error) {
+	told := f.format == "text" && f.file == ""
+	for _, err := range failures {
+		if !told || len(diagnostics(err)) > 0 {
+			c.printError(err)
+		}
 	}
-	return err
 }
 
-// judge stores the runs and judges them.
-func (c Command) judge(f runFlags, p gate.Policy, dir string, res *runner.Result) (*gate.Report, error) {
-	s, err := store.Open(dir)
-	if err != nil {
-		return nil, unmeasured(err)
-	}
+// judge judges the runs and stores them.
+func (c Command) judge(f runFlags, p gate.Policy, s *store.Store, res *runner.Result) (*gate.Report, error) {
 	var report *gate.Report
 	if res.Base != nil {
 		report = gate.Compare(res.Base, res.Head, p)

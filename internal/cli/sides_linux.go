@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/org/ebpf-bench-gate/bench"
@@ -59,6 +60,9 @@ func (w *workspace) head(ctx context.Context) (runner.Side, *build.Tree, error) 
 		if err != nil {
 			return side, nil, err
 		}
+		if _, err := os.Stat(abs); errors.Is(err, fs.ErrNotExist) {
+			return side, nil, &exitError{code: exitUsage, err: fmt.Errorf("there is no file %s", arg), hint: "name objects (.o) or sources (.bpf.c)"}
+		}
 		t, err := w.open(ctx, ".", abs)
 		if err != nil {
 			return side, nil, err
@@ -66,15 +70,18 @@ func (w *workspace) head(ctx context.Context) (runner.Side, *build.Tree, error) 
 		if t.File == "" {
 			return side, nil, &exitError{code: exitUsage, err: fmt.Errorf("%s is a directory", arg), hint: "name objects (.o) or sources (.bpf.c); --base may be a directory"}
 		}
-		os, err := w.compiled(ctx, t, t.File, arg)
+		objects, err := w.compiled(ctx, t, t.File, arg)
 		if err != nil {
 			return side, nil, err
 		}
-		side.Objects = append(side.Objects, os...)
+		side.Objects = append(side.Objects, objects...)
 		if first == nil {
 			first = t
 			side.Revision = t.Revision
 			side.Revision.Name = arg
+			if n := len(w.args); n > 1 {
+				side.Revision.Name = fmt.Sprintf("%s and %d more", arg, n-1)
+			}
 		}
 	}
 	return side, first, w.configure(side.Objects, true)
@@ -194,13 +201,62 @@ func (w *workspace) compiled(ctx context.Context, t *build.Tree, name, shown str
 	}
 	in, embErr := bpf.Embedded(path)
 	if embErr != nil || len(in) == 0 {
-		return nil, &exitError{code: exitUnmeasured, err: fmt.Errorf("%s: %w", shown, err)}
+		// The path may be that of a temporary object; what was named is known.
+		msg := strings.TrimPrefix(strings.ReplaceAll(err.Error(), path, shown), shown+": ")
+		if !strings.HasPrefix(msg, shown+" ") {
+			msg = shown + ": " + msg
+		}
+		return nil, &exitError{code: exitUnmeasured, err: errors.New(msg), hint: hintOf(err)}
 	}
 	var out []runner.Object
 	for i, o := range in {
 		out = append(out, runner.Object{Name: fmt.Sprintf("%s#%d", shown, i), Object: o})
 	}
 	return out, nil
+}
+
+// distinct hides programs whose name another object of a side has, too: results
+// are told apart by the name of their program. The object that the config names
+// has the program that is meant, else the first one. It returns what is hidden
+// of head, which is not measured.
+func (w *workspace) distinct(sides []runner.Side) []bench.Skip {
+	var skips []bench.Skip
+	for i := range sides {
+		skips = nil
+		objects := sides[i].Objects
+		meant := map[string]int{}
+		for j, o := range objects {
+			for _, p := range o.Programs() {
+				if _, ok := meant[p]; !ok || w.names(p, o.Name) {
+					meant[p] = j
+				}
+			}
+		}
+		for j := range objects {
+			for _, p := range objects[j].Programs() {
+				if meant[p] == j {
+					continue
+				}
+				if objects[j].Hidden == nil {
+					objects[j].Hidden = map[string]bool{}
+				}
+				objects[j].Hidden[p] = true
+				skips = append(skips, bench.Skip{
+					Name:   p + " of " + objects[j].Name,
+					Reason: fmt.Sprintf("%s has a program of this name", objects[meant[p]].Name),
+					Hint:   "measure it in a run of its own",
+				})
+			}
+		}
+	}
+	return skips
+}
+
+// names tells that the config says that the program is in the object.
+func (w *workspace) names(program, object string) bool {
+	return w.suite != nil && len(w.args) == 0 && slices.ContainsFunc(w.suite.Programs, func(p bench.Program) bool {
+		return p.Name == program && p.Object == object
+	})
 }
 
 // configure gives objects what the config says of their programs. Only head must

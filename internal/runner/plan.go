@@ -44,7 +44,18 @@ type Side struct {
 // An Object is an opened object and its name in reports.
 type Object struct {
 	Name string // as the config or the command line has it
+	// Hidden are programs of the object that are left alone, since another
+	// object has the program of that name that is meant.
+	Hidden map[string]bool
 	*bpf.Object
+}
+
+// Has tells whether the object has the program, and it is the one that is meant.
+func (o Object) Has(program string) bool { return !o.Hidden[program] && o.Object.Has(program) }
+
+// Programs are the programs of the object that are not hidden.
+func (o Object) Programs() []string {
+	return slices.DeleteFunc(slices.Clone(o.Object.Programs()), func(p string) bool { return o.Hidden[p] })
 }
 
 // find is the object that has the program.
