@@ -51,7 +51,7 @@ func Compare(base, head *bench.Run, p Policy) *Report {
 	outcomes := r.judgePrograms(base, head)
 	var rows, family []*row
 	for _, pair := range match(base, head) {
-		w := newRow(pair.base, pair.head, p)
+		w := newRow(pair.base, pair.head, head.Time, p)
 		rows = append(rows, w)
 		switch {
 		case pair.base == nil:
@@ -78,6 +78,7 @@ func Compare(base, head *bench.Run, p Policy) *Report {
 	r.warnOfNoise(family)
 	for _, w := range rows {
 		w.applyMax()
+		w.applyStatic()
 		r.Comparisons = append(r.Comparisons, w.Comparison)
 	}
 	r.conclude(outcomes)

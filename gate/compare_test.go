@@ -337,11 +337,15 @@ func TestPolicyCheck(t *testing.T) {
 		Alpha: 2, Budget: -1, MinEffectNS: math.NaN(),
 		Limits: map[string]gate.Limit{
 			"a": {Fail: &gate.Margin{Ratio: -1}}, "b": {Warn: &gate.Margin{Ratio: 1, Absolute: 1}}, "c": {Max: number(math.Inf(1))},
+			"d": {Threshold: &gate.Threshold{Test: "z", Upper: number(1)}}, "e": {Threshold: &gate.Threshold{Test: gate.IQR}},
+			"f": {Threshold: &gate.Threshold{Test: gate.Static, Lower: number(2), Upper: number(1), Window: -1}},
 		},
-		Threshold: gate.Threshold{Test: "z", Upper: 0.3, MinSamples: 9, MaxSamples: 3},
+		Overrides: []gate.Override{{Benchmark: "["}, {Benchmark: "p/*", Limits: map[string]gate.Limit{"g": {Max: number(math.NaN())}}}},
+		Threshold: gate.Threshold{Test: gate.ZScore, Upper: number(0.3), MinSamples: 9, MaxSamples: 3},
 	}
 	got := bad.Check().Error()
-	for _, want := range []string{"alpha is 2", "budget", "min_effect_ns", "a: fail is not", "b: warn is both", "c: max", `test "z"`, "upper is 0.3", "at least 9 and at most 3"} {
+	for _, want := range []string{"alpha is 2", "budget", "min_effect_ns", "a: fail is not", "b: warn is both", "c: max", `d: threshold: unknown test "z"`, "e: threshold: iqr has neither", "lower of static is above upper", "window is -1ns",
+		`override "[": not a pattern`, `override "p/*": g: max`, "upper of z_score is 0.3", "at least 9 and at most 3"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is not in %q", want, got)
 		}

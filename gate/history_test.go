@@ -65,7 +65,7 @@ func TestThresholdVectors(t *testing.T) {
 			values[i] = up + c.Mean + values[i]*c.SD/math.Sqrt(sum/float64(c.N-1))
 		}
 		p := latencyPolicy(0)
-		p.Threshold = gate.Threshold{Test: gate.TTest, Upper: c.P, Lower: c.P, MinSamples: 2}
+		p.Threshold = gate.Threshold{Test: gate.TTest, Upper: &c.P, Lower: &c.P, MinSamples: 2}
 		for head, want := range map[float64]gate.Verdict{
 			c.Upper - 1e-6: gate.Pass, c.Upper + 1e-6: gate.Regressed, c.Lower + 1e-6: gate.Pass, c.Lower - 1e-6: gate.Improved,
 		} {

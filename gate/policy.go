@@ -3,8 +3,8 @@ package gate
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"math"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -24,7 +24,12 @@ type Policy struct {
 	// Limits by name of measure. A measure that is not named is told, not
 	// judged.
 	Limits map[string]Limit
-	// Threshold is the rule against history.
+	// Overrides change limits for some benchmarks; the last one that matches a
+	// benchmark and names the measure counts.
+	Overrides []Override
+	// Threshold is the rule against history for noisy measures that have no
+	// rule of their own. It is written for measures that are better lower, and
+	// mirrored for the others. Its zero value is no rule.
 	Threshold Threshold
 }
 
@@ -34,6 +39,19 @@ type Limit struct {
 	Warn, Fail *Margin
 	// Max is the value that head may not exceed whatever base has. Nil: none.
 	Max *float64
+	// Threshold is the measure's own rule against history. A [Static] one holds
+	// beside a base, too. Nil: the policy's.
+	Threshold *Threshold
+}
+
+// An Override is a set of limits for the benchmarks that a pattern names.
+type Override struct {
+	// Benchmark is a pattern as in [path.Match], but * and ? match a slash, too:
+	// "fun_xdp/*" are all cases of a program, "fun_xdp*" also its static measures.
+	Benchmark string
+	// Limits by measure. Each replaces the policy's limit of that measure, but
+	// keeps its Threshold where it has none.
+	Limits map[string]Limit
 }
 
 // A Margin is a change in the bad direction: relative ("3%" is Ratio 0.03) or,
@@ -55,28 +73,31 @@ func DefaultPolicy() Policy {
 			"latency": {Warn: &Margin{Ratio: 0.02}, Fail: &Margin{Ratio: 0.05}},
 			"insns":   {Warn: &Margin{}, Fail: &Margin{Ratio: 0.05}},
 		},
-		Threshold: Threshold{Test: TTest, Upper: 0.99, MinSamples: 10, MaxSamples: 64},
+		Threshold: Threshold{Test: TTest, Upper: pointer(0.99), MinSamples: 10, MaxSamples: 64},
 	}
 }
 
-// A Threshold is a rule that turns the stored values of a measure into a
-// [Boundary] for the next one.
-type Threshold struct {
-	Test Test
-	// Upper and Lower are percentiles in (0.5, 1) for t_test; 0 is no boundary
-	// on that side. They are of "worse" and "better" only after the measure's
-	// direction was applied: Upper guards the bad side.
-	Upper, Lower float64
-	// MinSamples is the number of stored values below which nothing is
-	// judged; MaxSamples keeps the newest.
-	MinSamples, MaxSamples int
+// limit is what may happen to a measure of a benchmark.
+func (p Policy) limit(benchmark, measure string) Limit {
+	l := p.Limits[measure]
+	for _, o := range p.Overrides {
+		if own, ok := o.Limits[measure]; ok && matches(o.Benchmark, benchmark) {
+			if own.Threshold == nil {
+				own.Threshold = l.Threshold
+			}
+			l = own
+		}
+	}
+	return l
 }
 
-// Test names the formula of a [Threshold].
-type Test string
-
-// TTest is a prediction interval by Student's t.
-const TTest Test = "t_test"
+// matches tells whether a pattern names a benchmark. Slashes are made characters
+// like any other to path.Match.
+func matches(pattern, benchmark string) bool {
+	plain := func(s string) string { return strings.ReplaceAll(s, "/", "\x00") }
+	ok, err := path.Match(plain(pattern), plain(benchmark))
+	return ok && err == nil
+}
 
 // Looks are the numbers of rounds after which a session asks for a verdict, in
 // order: 20 to 320, each twice the one before. What share of alpha each may
@@ -96,36 +117,56 @@ func (p Policy) Check() error {
 	if !atLeastZero(p.MinEffectNS) {
 		bad("min_effect_ns is %v, not 0 or more", p.MinEffectNS)
 	}
-	for _, name := range slices.Sorted(maps.Keys(p.Limits)) {
-		l := p.Limits[name]
-		for what, m := range map[string]*Margin{"warn": l.Warn, "fail": l.Fail} {
-			switch {
-			case m == nil:
-			case !atLeastZero(m.Ratio) || !atLeastZero(m.Absolute):
-				bad("%s: %s is not 0 or more", name, what)
-			case m.Ratio > 0 && m.Absolute > 0:
-				bad("%s: %s is both a ratio and a number", name, what)
+	for name, l := range p.Limits {
+		for _, err := range l.check() {
+			bad("%s: %w", name, err)
+		}
+	}
+	for _, o := range p.Overrides {
+		if _, err := path.Match(o.Benchmark, ""); err != nil || o.Benchmark == "" {
+			bad("override %q: not a pattern", o.Benchmark)
+		}
+		for name, l := range o.Limits {
+			for _, err := range l.check() {
+				bad("override %q: %s: %w", o.Benchmark, name, err)
 			}
 		}
-		if l.Max != nil && !finite(*l.Max) {
-			bad("%s: max is not a finite number", name)
+	}
+	switch p.Threshold.Test {
+	case "": // no rule: what needs one is inconclusive
+	case Static:
+		bad("threshold: %s limits are those of a measure", Static)
+	default:
+		for _, err := range p.Threshold.check() {
+			bad("threshold: %w", err)
 		}
-	}
-	t := p.Threshold
-	if t.Test != "" && t.Test != TTest {
-		bad("threshold: unknown test %q, expected %q", t.Test, TTest)
-	}
-	for what, q := range map[string]float64{"upper": t.Upper, "lower": t.Lower} {
-		if q != 0 && !(q > 0.5 && q < 1) {
-			bad("threshold: %s is %v, not between 0.5 and 1", what, q)
-		}
-	}
-	if t.MinSamples < 0 || t.MaxSamples < 0 || t.MaxSamples > 0 && t.MaxSamples < t.MinSamples {
-		bad("threshold: at least %d and at most %d samples", t.MinSamples, t.MaxSamples)
 	}
 	// Maps have no order, and the same policy must give the same report.
 	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return errors.Join(errs...)
+}
+
+func (l Limit) check() []error {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	for what, m := range map[string]*Margin{"warn": l.Warn, "fail": l.Fail} {
+		switch {
+		case m == nil:
+		case !atLeastZero(m.Ratio) || !atLeastZero(m.Absolute):
+			bad("%s is not 0 or more", what)
+		case m.Ratio > 0 && m.Absolute > 0:
+			bad("%s is both a ratio and a number", what)
+		}
+	}
+	if l.Max != nil && !finite(*l.Max) {
+		bad("max is not a finite number")
+	}
+	if l.Threshold != nil {
+		for _, err := range l.Threshold.check() {
+			bad("threshold: %w", err)
+		}
+	}
+	return errs
 }
 
 func atLeastZero(x float64) bool { return finite(x) && x >= 0 }

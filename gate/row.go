@@ -3,6 +3,7 @@ package gate
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/org/ebpf-bench-gate/bench"
 	"github.com/org/ebpf-bench-gate/stats"
@@ -15,7 +16,10 @@ type row struct {
 	limit      Limit
 	minEffect  float64       // MinEffectNS where the measure is a time, else 0
 	base, head *bench.Result // either may be nil
-	looks      []look
+	now        time.Time     // when head was measured
+	// byThreshold tells that a rule against history gave the verdict.
+	byThreshold bool
+	looks       []look
 	// view reads the data up to a look.
 	view func(look) (*view, string)
 	last *view // at the last look that was regarded
@@ -23,7 +27,7 @@ type row struct {
 	slowLevel float64
 }
 
-func newRow(base, head *bench.Result, p Policy) *row {
+func newRow(base, head *bench.Result, now time.Time, p Policy) *row {
 	r := head
 	if r == nil {
 		r = base
@@ -32,11 +36,11 @@ func newRow(base, head *bench.Result, p Policy) *row {
 	if !ok { // of a later version, or imported: the careful reading
 		m = bench.Measure{Name: r.Measure, Better: bench.Lower}
 	}
-	w := &row{measure: m, base: base, head: head, limit: p.Limits[r.Measure]}
+	w := &row{measure: m, base: base, head: head, now: now, limit: p.limit(r.Benchmark, r.Measure)}
 	w.Comparison = Comparison{
 		Benchmark: r.Benchmark, Program: r.Program, Measure: r.Measure, Unit: m.Unit, Kind: r.Kind,
 		Exact: m.Exact, Path: r.Path,
-		Judged: w.limit.Fail != nil || w.limit.Max != nil,
+		Judged: w.limit.Fail != nil || w.limit.Max != nil || w.limit.Threshold != nil && w.limit.Threshold.Test == Static,
 		Limit:  limitInWords(m, w.limit, p.MinEffectNS),
 	}
 	if m.Unit == "ns" {
@@ -160,9 +164,7 @@ func (w *row) applyMax() {
 		return
 	}
 	if *w.Head > *w.limit.Max {
-		w.Verdict = Regressed
-		w.Judged, w.Warn, w.Open = true, false, false
-		w.Reason = fmt.Sprintf("%s is above the maximum of %s", number(*w.Head), number(*w.limit.Max))
+		w.fixed(fmt.Sprintf("%s is above the maximum of %s", number(*w.Head), number(*w.limit.Max)))
 		return
 	}
 	if w.Verdict == Added {
@@ -170,7 +172,7 @@ func (w *row) applyMax() {
 	}
 	// Within a maximum that is the only limit, a noisy row has nothing left to
 	// decide; an exact one has had its say.
-	if w.limit.Fail == nil && !w.Exact && w.Verdict != Inconclusive {
+	if w.limit.Fail == nil && !w.byThreshold && !w.Exact && w.Verdict != Inconclusive {
 		w.Verdict = Pass
 	}
 }

@@ -56,6 +56,11 @@ policy:
   verification_time: {max: 2ms}
   verified_insns: {warn: 0, fail: 10}
   threshold: {lower: 95%, min_sample_size: 20}
+  jited_bytes: {threshold: {test: percentage, upper: 10%, max_sample_size: 1}}
+  runs: {threshold: {test: delta_iqr, upper: 1.5, lower: 3, window: 30d, change_points: ignore}}
+  overrides:
+    - {benchmark: "two/*", latency: {fail: 1%, threshold: {test: static, upper: 2us, lower: 0.5}}}
+    - {benchmark: one/default, memlock: {max: 4096, threshold: {test: t_test, upper: 0.9}}}
 `
 	got, err := Parse("dir/ebpf-bench.yml", []byte(src))
 	if err != nil {
@@ -66,7 +71,15 @@ policy:
 	policy.Limits["latency"] = gate.Limit{Fail: &gate.Margin{Ratio: 0.04}, Max: ptr(1500.)}
 	policy.Limits["verification_time"] = gate.Limit{Max: ptr(2000.)}
 	policy.Limits["verified_insns"] = gate.Limit{Warn: &gate.Margin{}, Fail: &gate.Margin{Absolute: 10}}
-	policy.Threshold.Lower, policy.Threshold.MinSamples = 0.95, 20
+	policy.Threshold.Lower, policy.Threshold.MinSamples = ptr(0.95), 20
+	policy.Limits["jited_bytes"] = gate.Limit{Threshold: &gate.Threshold{Test: gate.Percentage, Upper: ptr(0.1), MinSamples: 1, MaxSamples: 1}}
+	policy.Limits["runs"] = gate.Limit{Threshold: &gate.Threshold{Test: gate.DeltaIQR, Upper: ptr(1.5), Lower: ptr(3.), MinSamples: 20, MaxSamples: 64, Window: 30 * 24 * time.Hour, KeepChanges: true}}
+	policy.Overrides = []gate.Override{
+		{Benchmark: "two/*", Limits: map[string]gate.Limit{"latency": {Fail: &gate.Margin{Ratio: 0.01},
+			Threshold: &gate.Threshold{Test: gate.Static, Upper: ptr(2000.), Lower: ptr(0.5), MinSamples: 20, MaxSamples: 64}}}},
+		{Benchmark: "one/default", Limits: map[string]gate.Limit{"memlock": {Max: ptr(4096.),
+			Threshold: &gate.Threshold{Test: gate.TTest, Upper: ptr(0.9), Lower: ptr(0.95), MinSamples: 20, MaxSamples: 64}}}},
+	}
 	want := &Suite{
 		Version: 1, File: "dir/ebpf-bench.yml", Dir: "dir",
 		Build: Build{

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"maps"
+	"path"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -16,6 +17,7 @@ const (
 	maxPercent  = 1_000_000
 	maxEffectNS = 1e9
 	maxSamples  = 10_000
+	maxPattern  = 256
 )
 
 // policy reads how runs are judged, over the defaults. A measure that is named
@@ -23,12 +25,14 @@ const (
 func (r *reader) policy(n *yaml.Node) gate.Policy {
 	p := gate.DefaultPolicy()
 	p.Limits = maps.Clone(p.Limits)
+	var overrides *yaml.Node
 	effects := 0 // how many of the two names of one thing
 	once := func(k *yaml.Node) {
 		if effects++; effects > 1 {
 			r.fail(k, "leave one of them out", "both min_effect and min_effect_ns")
 		}
 	}
+	limits := map[string]*yaml.Node{}
 	known := fields{
 		"alpha":  func(_, v *yaml.Node) { p.Alpha = r.ratio(v, "alpha", 0, 1) },
 		"budget": func(_, v *yaml.Node) { p.Budget, _ = r.duration(v, "budget") },
@@ -40,22 +44,71 @@ func (r *reader) policy(n *yaml.Node) gate.Policy {
 			once(k)
 			p.MinEffectNS = r.nanoseconds(v, "min_effect", parseNS)
 		},
-		"threshold": func(_, v *yaml.Node) { p.Threshold = r.threshold(v, p.Threshold) },
+		"threshold": func(_, v *yaml.Node) { p.Threshold = r.threshold(v, nil, p.Threshold) },
+		"overrides": func(_, v *yaml.Node) { overrides = v },
 	}
 	for _, m := range bench.Measures() {
-		known[m.Name] = func(_, v *yaml.Node) { p.Limits[m.Name] = r.limit(v, m) }
+		known[m.Name] = func(_, v *yaml.Node) { limits[m.Name] = v }
 	}
 	r.mapping(n, "policy", known)
+	// What has defaults in other parts of the policy is read after these.
+	for name, v := range limits {
+		m, _ := bench.LookupMeasure(name)
+		p.Limits[name] = r.limit(v, m, p.Threshold)
+	}
+	if overrides != nil {
+		p.Overrides = r.overrides(overrides, p.Threshold)
+	}
 	return p
 }
 
+// overrides reads the limits of some benchmarks.
+func (r *reader) overrides(n *yaml.Node, t gate.Threshold) []gate.Override {
+	var all []gate.Override
+	for _, e := range r.list(n, "overrides") {
+		o := gate.Override{Limits: map[string]gate.Limit{}}
+		known := fields{"benchmark": func(_, v *yaml.Node) { o.Benchmark = r.benchmarkPattern(v) }}
+		for _, m := range bench.Measures() {
+			known[m.Name] = func(_, v *yaml.Node) { o.Limits[m.Name] = r.limit(v, m, t) }
+		}
+		before := len(r.found)
+		r.mapping(e, "an override", known)
+		switch {
+		case len(r.found) > before:
+		case o.Benchmark == "":
+			r.fail(e, "benchmark: program/*", "an override needs the benchmark that it is for")
+		case len(o.Limits) == 0:
+			r.fail(e, "latency: {fail: 5%}", "an override without a measure changes nothing")
+		}
+		all = append(all, o)
+	}
+	return all
+}
+
+// benchmarkPattern is the name of a benchmark, or a pattern of several.
+func (r *reader) benchmarkPattern(n *yaml.Node) string {
+	w, ok := r.word(n, "benchmark", "a name of a benchmark, or a pattern such as program/*")
+	if !ok {
+		return ""
+	}
+	if _, err := path.Match(w, ""); err != nil || len(w) > maxPattern {
+		r.fail(n, "*, ? and [a-z] stand for characters of a name", "%s is not a pattern", quote(w))
+		return ""
+	}
+	return w
+}
+
 // limit reads what may happen to one measure.
-func (r *reader) limit(n *yaml.Node, m bench.Measure) gate.Limit {
+func (r *reader) limit(n *yaml.Node, m bench.Measure, t gate.Threshold) gate.Limit {
 	var l gate.Limit
 	r.mapping(n, m.Name, fields{
 		"warn": func(_, v *yaml.Node) { l.Warn = r.margin(v, "warn", m) },
 		"fail": func(_, v *yaml.Node) { l.Fail = r.margin(v, "fail", m) },
-		"max":  func(_, v *yaml.Node) { l.Max = r.max(v, m) },
+		"max":  func(_, v *yaml.Node) { l.Max = r.quantity(v, "max", m) },
+		"threshold": func(_, v *yaml.Node) {
+			own := r.threshold(v, &m, t)
+			l.Threshold = &own
+		},
 	})
 	if w, f := l.Warn, l.Fail; w != nil && f != nil &&
 		(w.Ratio > f.Ratio && f.Absolute == 0 || w.Absolute > f.Absolute && f.Ratio == 0) {
@@ -87,27 +140,27 @@ func (r *reader) margin(n *yaml.Node, what string, m bench.Measure) *gate.Margin
 	return nil
 }
 
-// max reads the most that a measure may be, in its unit; a time may have its own.
-func (r *reader) max(n *yaml.Node, m bench.Measure) *float64 {
+// quantity reads a number of a measure's unit; a time may have its own.
+func (r *reader) quantity(n *yaml.Node, what string, m bench.Measure) *float64 {
 	must := "a number of " + m.Unit
 	if timed(m) {
 		must += ", or a time such as 200ns"
 	}
-	w, ok := r.word(n, "max", must)
+	w, ok := r.word(n, what, must)
 	if !ok {
 		return nil
 	}
-	most, ok := parseDecimal(w)
+	q, ok := parseDecimal(w)
 	if !ok && timed(m) {
-		if most, ok = parseNS(w); m.Unit == "us" {
-			most /= 1e3
+		if q, ok = parseNS(w); m.Unit == "us" {
+			q /= 1e3
 		}
 	}
 	if !ok {
-		r.wrong(n, "max of "+m.Name, must)
+		r.wrong(n, what+" of "+m.Name, must)
 		return nil
 	}
-	return &most
+	return &q
 }
 
 // ratio reads a fraction or a percentage between two bounds, both excluded.
@@ -141,31 +194,4 @@ func (r *reader) nanoseconds(n *yaml.Node, what string, parse func(string) (floa
 		r.wrong(n, what, must)
 	}
 	return ns
-}
-
-// threshold reads the rule against history, over its defaults.
-func (r *reader) threshold(n *yaml.Node, t gate.Threshold) gate.Threshold {
-	side := func(v *yaml.Node, what string) float64 {
-		if v.Kind == yaml.ScalarNode && v.Value == "none" {
-			return 0
-		}
-		return r.ratio(v, what, 0.5, 1)
-	}
-	r.mapping(n, "threshold", fields{
-		"test": func(_, v *yaml.Node) {
-			test, _ := r.choice(v, "test", string(gate.TTest))
-			t.Test = gate.Test(test)
-		},
-		"upper":           func(_, v *yaml.Node) { t.Upper = side(v, "upper") },
-		"lower":           func(_, v *yaml.Node) { t.Lower = side(v, "lower") },
-		"min_sample_size": func(_, v *yaml.Node) { t.MinSamples = r.count(v, "min_sample_size", 2, maxSamples) },
-		"max_sample_size": func(_, v *yaml.Node) { t.MaxSamples = r.count(v, "max_sample_size", 2, maxSamples) },
-	})
-	if t.MaxSamples < t.MinSamples {
-		r.fail(n, "", "max_sample_size is %d, below the min_sample_size of %d", t.MaxSamples, t.MinSamples)
-	}
-	if t.Upper == 0 && t.Lower == 0 {
-		r.fail(n, "upper: 0.99", "a threshold with neither upper nor lower judges nothing")
-	}
-	return t
 }
