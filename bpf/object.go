@@ -138,8 +138,8 @@ func plainKconfig(spec *ebpf.CollectionSpec) {
 	}
 }
 
-// Configure gives the object what the config says of its programs. It reports
-// names that the object does not have.
+// Configure gives the object what the config says of its programs, once. It
+// reports names that the object does not have.
 func (o *Object) Configure(programs []bench.Program) error {
 	var errs []error
 	o.programs = make(map[string]bench.Program, len(programs))
