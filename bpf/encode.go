@@ -82,7 +82,7 @@ func (e encoder) value(v bench.Value, t btf.Type, out []byte) error {
 		}
 		return nil
 	case bench.Range:
-		return misfit(v, "", "a range stands in a key only")
+		return misfit(v, "", "a range is a whole key: it cannot stand here")
 	}
 	return misfit(v, "", "a value is missing")
 }
@@ -144,6 +144,9 @@ func (e encoder) text(v bench.Value, s string, t btf.Type, out []byte) error {
 		}
 		return misfit(v, "expected one of "+strings.Join(names, ", "), "%q is not in %s", s, describe(t, len(out)))
 	case *btf.Array:
+		if n, err := btf.Sizeof(t.Type); err != nil || n != 1 {
+			return misfit(v, "write a list: [1, 2, …]", "%q fits an array of char only, this is %s", s, describe(t, len(out)))
+		}
 		if len(s) >= len(out) {
 			return misfit(v, "", "%d characters and the final zero do not fit %d bytes", len(s), len(out))
 		}
