@@ -3,10 +3,12 @@
 package bpf
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 	"unsafe"
@@ -60,8 +62,9 @@ type queueDrainer struct {
 
 func newQueueDrainer(m *ebpf.Map) (*queueDrainer, error) {
 	d := &queueDrainer{m: m, buf: make([]byte, m.ValueSize())}
-	size := (int16(m.ValueSize()) + 7) &^ 7
-	if size > 256 {
+	const maxStack, maxLoops = 256, 1 << 23 // BPF_MAX_LOOPS: bpf_loop refuses more
+	size := (int(m.ValueSize()) + 7) &^ 7
+	if size > maxStack || m.MaxEntries() > maxLoops {
 		return d, nil
 	}
 	// bpf_loop takes a callback, and callbacks need BTF.
@@ -189,7 +192,9 @@ func (d *perfDrainer) empty(collect func([]byte)) error {
 
 func (d *perfDrainer) close() { d.r.Close() }
 
-// A hashDrainer deletes every key, and puts back what the config fills in.
+// A hashDrainer deletes every key, and puts back what the config fills in. It
+// collects keys with their values (of every CPU, in a per-CPU map), in their
+// order as bytes: the order of a hash map is another in every load.
 type hashDrainer struct {
 	l    *Loaded
 	m    *ebpf.Map
@@ -197,21 +202,44 @@ type hashDrainer struct {
 }
 
 func (d *hashDrainer) empty(collect func([]byte)) error {
+	var entries [][]byte
 	for {
 		key, err := d.m.NextKeyBytes(nil)
 		if err != nil {
 			return err
 		}
 		if key == nil {
-			return d.l.fill(func(name string) bool { return name == d.name })
+			break
 		}
 		if collect != nil {
-			collect(key)
+			e, err := d.entry(key)
+			if err != nil {
+				return err
+			}
+			entries = append(entries, e)
 		}
 		if err := d.m.Delete(key); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
 			return err
 		}
 	}
+	slices.SortFunc(entries, bytes.Compare)
+	for _, e := range entries {
+		collect(e)
+	}
+	return d.l.fill(func(name string) bool { return name == d.name })
+}
+
+func (d *hashDrainer) entry(key []byte) ([]byte, error) {
+	e := slices.Clone(key)
+	if perCPU(d.m.Type()) {
+		var values [][]byte
+		if err := d.m.Lookup(key, &values); err != nil {
+			return nil, err
+		}
+		return append(e, bytes.Join(values, nil)...), nil
+	}
+	value, err := d.m.LookupBytes(key)
+	return append(e, value...), err
 }
 
 func (d *hashDrainer) close() {}
