@@ -34,6 +34,8 @@ type target struct {
 	slot  int
 	shots []shot
 	pad   int
+	// counters of an instrumented load; nil: nothing is counted.
+	counters *counters
 }
 
 // A shot is a prepared call on one span of packets.
@@ -81,10 +83,10 @@ func (m *Micro) fire(t *target, s shot, first, repeat int) (answer uint32, ns fl
 	return v, float64(d), r, err
 }
 
-// load loads one side and gives it a slot or a pad.
-func (m *Micro) load(side int) (*target, error) {
+// load loads one side; a nil layout leaves it to the JIT.
+func (m *Micro) load(side int, y *layout) (*target, error) {
 	s := m.sides[side]
-	l, err := s.Object.Load(m.b.Program, LoadOptions{Cache: m.s.cache, Reuse: m.kept[side], Pad: m.s.padding(m.rng)})
+	l, err := s.Object.Load(m.b.Program, LoadOptions{Cache: m.s.cache, Reuse: m.kept[side], layout: y})
 	if err != nil {
 		return nil, fmt.Errorf("load %s of %s: %w", m.b.Program, s.Name, err)
 	}
@@ -107,6 +109,7 @@ func (m *Micro) load(side int) (*target, error) {
 }
 
 func (t *target) close() {
+	t.counters.close()
 	for _, d := range t.drain {
 		d.close()
 	}
@@ -126,8 +129,8 @@ func (m *Micro) empty() (*target, error) {
 	return &target{name: "floor", side: -1, prog: p, slot: -1, pad: -1}, nil
 }
 
-// place puts targets where calls reach them, in random order and places.
-func (m *Micro) place(targets []*target) error {
+// seat puts targets where calls reach them, in random order and places.
+func (m *Micro) seat(targets []*target) error {
 	if m.driver == nil && m.Path != "attached" {
 		return nil
 	}
@@ -137,7 +140,7 @@ func (m *Micro) place(targets []*target) error {
 		if m.driver != nil {
 			t.slot = slots[i]
 			if err := m.driver.slots.Put(uint32(t.slot), t.prog); err != nil {
-				return fmt.Errorf("place %s: %w", t.name, err)
+				return fmt.Errorf("seat %s: %w", t.name, err)
 			}
 			continue
 		}
@@ -151,7 +154,7 @@ func (m *Micro) place(targets []*target) error {
 	return nil
 }
 
-// remove undoes place and unloads the targets.
+// remove undoes seat and unloads the targets.
 func (m *Micro) remove(targets []*target) {
 	if m.driver == nil && m.pads != nil {
 		m.pads.close()
@@ -183,17 +186,18 @@ func (m *Micro) round(round int) ([]bench.Sample, error) {
 	targets := make([]*target, len(m.sides)+1)
 	defer func() { m.remove(targets) }()
 	var err error
+	phase, start := m.phase(), -1
 	for _, i := range m.rng.Perm(len(targets)) {
 		if i == len(m.sides) {
 			targets[i], err = m.empty()
 		} else {
-			targets[i], err = m.load(i)
+			targets[i], start, err = m.place(i, phase, start)
 		}
 		if err != nil {
 			return nil, err
 		}
 	}
-	if err := m.place(targets); err != nil {
+	if err := m.seat(targets); err != nil {
 		return nil, err
 	}
 	for _, i := range m.rng.Perm(len(targets)) {

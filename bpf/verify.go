@@ -86,11 +86,11 @@ func (m *Micro) verify() error {
 	defer func() { m.remove(targets) }()
 	var err error
 	for i := range m.sides {
-		if targets[i], err = m.load(i); err != nil {
+		if targets[i], err = m.load(i, nil); err != nil {
 			return err
 		}
 	}
-	if err := m.place(targets); err != nil {
+	if err := m.seat(targets); err != nil {
 		return err
 	}
 	effects := make([][]effect, len(targets))
@@ -150,10 +150,12 @@ func (m *Micro) effect(t *target, s shot, packet int) (effect, error) {
 			return effect{}, fmt.Errorf("drain: %w", err)
 		}
 	}
+	t.counters.start()
 	answer, _, _, err := m.fire(t, s, packet, 1)
 	if err != nil {
 		return effect{}, err
 	}
+	t.counters.stop(packet)
 	e := effect{answer: answer, packet: bytes.Clone(s.run.output()), events: map[string][][]byte{}}
 	for i, d := range t.drain {
 		name := m.b.Drain[i]

@@ -1,0 +1,96 @@
+package bench
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// A LineCount is what one line of source executed in one run of the program, on
+// average over the benchmark's inputs.
+type LineCount struct {
+	File string `json:"file"` // as the compiler wrote it
+	Line int    `json:"line"`
+	// Text is the line itself, as the compiler found it.
+	Text     string `json:"text,omitempty"`
+	Function string `json:"function"` // the program or subprogram that holds the code
+	// Executions is how often the line was reached. Where the compiler spread a
+	// line over several places, it is that of the part that was reached most.
+	Executions float64 `json:"executions"`
+	// Insns is how many instructions of the line were executed.
+	Insns float64 `json:"insns"`
+	// BaseExecutions and BaseInsns are those of the same line in base. Both are 0
+	// where base did not reach it or, as New tells, does not have it.
+	BaseExecutions float64 `json:"base_executions,omitempty"`
+	BaseInsns      float64 `json:"base_insns,omitempty"`
+	New            bool    `json:"new,omitempty"`
+}
+
+// MaxLines is how many lines explain a difference.
+const MaxLines = 20
+
+// ExplainLines returns the lines of head that differ from base in executed
+// instructions, those that cost most more first, at most [MaxLines]. Lines are
+// matched by their text within a function, since their numbers shift. A line that
+// only base has is there with Executions and Insns 0.
+func ExplainLines(base, head []LineCount) []LineCount {
+	type key struct{ function, text string }
+	of := func(l LineCount) key { return key{l.Function, strings.Join(strings.Fields(l.Text), " ")} }
+	old := map[key]LineCount{}
+	for _, l := range base {
+		o, ok := old[of(l)]
+		if !ok {
+			old[of(l)] = l
+			continue
+		}
+		o.Executions, o.Insns = o.Executions+l.Executions, o.Insns+l.Insns
+		old[of(l)] = o
+	}
+	at := map[key]int{}
+	var all []LineCount
+	for _, l := range head {
+		k := of(l)
+		if i, ok := at[k]; ok { // a text that stands there twice
+			all[i].Executions, all[i].Insns = all[i].Executions+l.Executions, all[i].Insns+l.Insns
+			continue
+		}
+		at[k] = len(all)
+		o, ok := old[k]
+		l.BaseExecutions, l.BaseInsns, l.New = o.Executions, o.Insns, !ok
+		all = append(all, l)
+	}
+	for _, l := range base {
+		if k := of(l); !has(at, k) {
+			o := old[k]
+			at[k] = len(all)
+			o.BaseExecutions, o.BaseInsns, o.Executions, o.Insns = o.Executions, o.Insns, 0, 0
+			all = append(all, o)
+		}
+	}
+	all = slices.DeleteFunc(all, func(l LineCount) bool { return l.Insns == l.BaseInsns })
+	slices.SortStableFunc(all, func(a, b LineCount) int {
+		return cmp.Compare(b.Insns-b.BaseInsns, a.Insns-a.BaseInsns)
+	})
+	if len(all) > MaxLines {
+		all = all[:MaxLines]
+	}
+	return all
+}
+
+func has[K comparable, V any](m map[K]V, k K) bool {
+	_, ok := m[k]
+	return ok
+}
+
+// A FunctionCount is what one function executed in one run of the program.
+type FunctionCount struct {
+	Name  string  `json:"name"`
+	Calls float64 `json:"calls"`
+	Insns float64 `json:"insns"` // without those of functions that it calls
+}
+
+// A CallCount is how often one helper or kfunc was called in one run.
+type CallCount struct {
+	Name  string  `json:"name"` // "bpf_map_lookup_elem"
+	Calls float64 `json:"calls"`
+}

@@ -1,0 +1,144 @@
+//go:build linux
+
+package bpf
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/btf"
+
+	"github.com/org/ebpf-bench-gate/bench"
+)
+
+// functions tells what each function of a program executed.
+func (p counted) functions(counts []uint64, runs float64) []bench.FunctionCount {
+	var out []bench.FunctionCount
+	at := 0
+	for b, bl := range p.flow.blocks {
+		if at < len(p.flow.functions) && p.flow.functions[at].start == bl.start {
+			out = append(out, bench.FunctionCount{Name: p.flow.functions[at].name, Calls: float64(counts[b]) / runs})
+			at++
+		}
+		out[len(out)-1].Insns += float64(counts[b]*uint64(bl.end-bl.start)) / runs
+	}
+	return out
+}
+
+// A lineKey is a line within a function: the code of an inlined function belongs
+// to the one that holds it.
+type lineKey struct {
+	file     string
+	line     uint32
+	function string
+}
+
+// lines tells what each line of source executed, by line within file within
+// function. An instruction belongs to the line that was last named before it.
+func (p counted) lines(counts []uint64, runs float64) []bench.LineCount {
+	type total struct {
+		text    string
+		insns   uint64
+		columns map[uint32]uint64 // executions
+	}
+	totals := map[lineKey]*total{}
+	var order []lineKey
+	targets := map[int]bool{}
+	for _, to := range p.flow.targets {
+		targets[to] = true
+	}
+	var line *btf.Line
+	for b, bl := range p.flow.blocks {
+		function := p.flow.functionOf(bl.start)
+		// A part of a line is reached once a block, however the compiler mixed
+		// it with others, and not again in a block that only goes on with it.
+		seen := map[*total][]uint32{}
+		switch {
+		case function.start == bl.start:
+			line = nil
+		case line != nil && !targets[bl.start]:
+			if t := totals[lineKey{line.FileName(), line.LineNumber(), function.name}]; t != nil {
+				seen[t] = []uint32{line.LineColumn()}
+			}
+		}
+		for i := bl.start; i < bl.end; i++ {
+			// Line 0 is the compiler's word for code of no line in particular.
+			if l, ok := p.flow.insns[i].Source().(*btf.Line); ok && l.LineNumber() > 0 {
+				line = l
+			}
+			if line == nil {
+				continue
+			}
+			k := lineKey{line.FileName(), line.LineNumber(), function.name}
+			t := totals[k]
+			if t == nil {
+				t = &total{text: strings.TrimSpace(line.Line()), columns: map[uint32]uint64{}}
+				totals[k] = t
+				order = append(order, k)
+			}
+			t.insns += counts[b]
+			if c := line.LineColumn(); !slices.Contains(seen[t], c) {
+				seen[t] = append(seen[t], c)
+				t.columns[c] += counts[b]
+			}
+		}
+	}
+	var out []bench.LineCount
+	for _, k := range order {
+		t := totals[k]
+		var most uint64
+		for _, n := range t.columns {
+			most = max(most, n)
+		}
+		out = append(out, bench.LineCount{
+			File: k.file, Line: int(k.line), Text: t.text, Function: k.function,
+			Executions: float64(most) / runs, Insns: float64(t.insns) / runs,
+		})
+	}
+	return out
+}
+
+// calls tells how often each helper and kfunc was called, by name.
+func (in *instrumented) calls(blocks []uint64, runs float64) []bench.CallCount {
+	totals := map[string]uint64{}
+	for _, p := range in.programs {
+		for b, bl := range p.flow.blocks {
+			for i := bl.start; i < bl.end; i++ {
+				if name := callName(&p.flow.insns[i]); name != "" {
+					totals[name] += blocks[p.first+b]
+				}
+			}
+		}
+	}
+	var out []bench.CallCount
+	for name, n := range totals {
+		if n > 0 {
+			out = append(out, bench.CallCount{Name: name, Calls: float64(n) / runs})
+		}
+	}
+	slices.SortFunc(out, func(a, b bench.CallCount) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}
+
+// callName is the name of the helper or kfunc that an instruction calls, as C
+// writes it, or "".
+func callName(ins *asm.Instruction) string {
+	switch {
+	case ins.IsKfuncCall():
+		return ins.Reference()
+	case !ins.IsBuiltinCall():
+		return ""
+	}
+	// FnMapLookupElem is bpf_map_lookup_elem, FnGetPrandomU32 bpf_get_prandom_u32.
+	name := strings.TrimPrefix(asm.BuiltinFunc(ins.Constant).String(), "Fn")
+	var b strings.Builder
+	b.WriteString("bpf")
+	for i, r := range name {
+		if r >= 'A' && r <= 'Z' || i == 0 {
+			b.WriteByte('_')
+		}
+		b.WriteRune(r)
+	}
+	return strings.ToLower(b.String())
+}

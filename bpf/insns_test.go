@@ -1,0 +1,229 @@
+//go:build linux
+
+package bpf
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+
+	"github.com/org/ebpf-bench-gate/bench"
+	"github.com/org/ebpf-bench-gate/internal/testkernel"
+)
+
+// insnsOf counts one program on packets.
+func insnsOf(t *testing.T, s *Session, o *Object, b bench.Benchmark) (SideInsns, *Insns) {
+	t.Helper()
+	b.Name = b.Program + "/" + t.Name()
+	in, err := s.Insns(b, Side{"head", o})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return in.Sides[0], in
+}
+
+// assembled is an object with one XDP program.
+func assembled(insns asm.Instructions) *Object {
+	insns[0] = insns[0].WithSymbol("x")
+	return &Object{Path: "assembled", spec: &ebpf.CollectionSpec{
+		Maps: map[string]*ebpf.MapSpec{},
+		Programs: map[string]*ebpf.ProgramSpec{"x": {
+			Name: "x", Type: ebpf.XDP, AttachType: ebpf.AttachXDP, License: "GPL", Instructions: insns,
+		}},
+		ByteOrder: nativeOrder(),
+	}}
+}
+
+func everyAddress() [][]byte {
+	var all [][]byte
+	for i := range 256 {
+		all = append(all, frame(0x0800, byte(i)))
+	}
+	return all
+}
+
+// The example's programs, against an interpreter.
+func TestInsnsExample(t *testing.T) {
+	s := newTestSession(t)
+	packets := everyAddress()
+	for version, worst := range map[string]uint64{"v1_basic": 26, "v2_fizzbuzz": 46, "v3_fibonacci": 3479, "v4_lookup": 57} {
+		o := compile(t, "../examples/fun-xdp/"+version+".bpf.c")
+		in, _ := insnsOf(t, s, o, bench.Benchmark{Program: "fun_xdp", Packets: packets, Drain: []string{"SOURCE_ADDR_QUEUE"}})
+		checkInterpreted(t, o.spec.Programs["fun_xdp"].Instructions, packets, in)
+		t.Logf("%s: %v on average, at most %d (packet %d)", version, in.Mean, in.Worst, in.WorstPacket)
+		if in.Worst != worst {
+			t.Logf("%s: clang 14's code takes %d for the worst packet", version, worst)
+		}
+		lines := 0.0
+		for _, l := range in.Lines {
+			lines += l.Insns
+		}
+		if d := lines - in.Mean; d > 1e-9 || d < -1e-9 {
+			t.Errorf("%s: lines have %v instructions of %v", version, lines, in.Mean)
+		}
+	}
+}
+
+// checkInterpreted holds counts against an interpreter's.
+func checkInterpreted(t *testing.T, insns asm.Instructions, packets [][]byte, in SideInsns) {
+	t.Helper()
+	var total, worst uint64
+	for i, p := range packets {
+		_, run, err := interpret(insns, p)
+		if err != nil {
+			t.Fatalf("packet %d: %v", i, err)
+		}
+		total, worst = total+run.count, max(worst, run.count)
+	}
+	if want := float64(total) / float64(len(packets)); in.Mean != want || in.Worst != worst || in.Packets != len(packets) {
+		t.Errorf("%v on average, at most %d, of %d packets; an interpreter counts %v and %d", in.Mean, in.Worst, in.Packets, want, worst)
+	}
+}
+
+// Counted by hand.
+func TestInsnsByHand(t *testing.T) {
+	s := newTestSession(t)
+	for _, tt := range []struct {
+		name  string
+		insns asm.Instructions
+		want  float64
+	}{
+		{"straight", asm.Instructions{asm.Mov.Imm(asm.R0, 2), asm.Return()}, 2},
+		{"a 64-bit constant is one", asm.Instructions{asm.LoadImm(asm.R0, 1<<40+2, asm.DWord), asm.Return()}, 2},
+		{"reference", Reference().spec.Programs[ReferenceProgram].Instructions, 7 + 24*3 + 3},
+		{"loop", asm.Instructions{
+			asm.Mov.Imm(asm.R0, 0),
+			asm.Add.Imm(asm.R0, 1).WithSymbol("again"),
+			asm.JLT.Imm(asm.R0, 10, "again"),
+			asm.Return(),
+		}, 1 + 10*2 + 1},
+		{"code that is jumped over", asm.Instructions{
+			asm.LoadMem(asm.R1, asm.R1, 0, asm.Word),
+			asm.Mov.Imm(asm.R0, 2),
+			asm.JEq.Imm(asm.R1, 0, "never"),
+			asm.Ja.Label("out"),
+			asm.Mov.Imm(asm.R0, 1).WithSymbol("never"),
+			asm.Return().WithSymbol("out"),
+		}, 5},
+		{"may_goto", asm.Instructions{
+			asm.Mov.Imm(asm.R0, 0),
+			asm.Instruction{OpCode: asm.OpCode(asm.JumpClass).SetJumpOp(asm.JCOND), Offset: 2},
+			asm.Add.Imm(asm.R0, 1),
+			asm.JLT.Imm(asm.R0, 5, "again"),
+			asm.Return(),
+		}, 1 + 5*3 + 1},
+		{"no register is free", pressure(8), 10 + 1 + 2*5 + 9 + 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if tt.name == "may_goto" {
+				testkernel.Require(t, testkernel.BPF)
+				tt.insns[1] = tt.insns[1].WithSymbol("again")
+			}
+			in, _ := insnsOf(t, s, assembled(tt.insns), bench.Benchmark{Program: "x", Packets: ipv4(2)})
+			if in.Mean != tt.want || in.Worst != uint64(tt.want) {
+				t.Errorf("%v, at most %d; by hand %v", in.Mean, in.Worst, tt.want)
+			}
+		})
+	}
+}
+
+// pressure is a program with a loop in which all ten registers hold something
+// that is read at its end, and with so many bytes of stack in use.
+func pressure(stack int) asm.Instructions {
+	var insns asm.Instructions
+	for r := asm.R0; r <= asm.R9; r++ {
+		insns = append(insns, asm.Mov.Imm(r, int32(r)))
+	}
+	insns = append(insns,
+		asm.StoreImm(asm.RFP, -int16(stack), 0, asm.Byte),
+		asm.Add.Imm(asm.R0, 1).WithSymbol("again"),
+		asm.JLT.Imm(asm.R0, 5, "again"),
+	)
+	for r := asm.R1; r <= asm.R9; r++ {
+		insns = append(insns, asm.Add.Reg(asm.R0, r))
+	}
+	return append(insns, asm.Return())
+}
+
+// A program that leaves neither registers nor stack says so.
+func TestInsnsNoRoom(t *testing.T) {
+	s := newTestSession(t)
+	for stack, ok := range map[int]bool{1: true, 496: true, 497: false, 512: false} {
+		_, err := s.Insns(bench.Benchmark{Name: "x/y", Program: "x", Packets: ipv4(1)}, Side{"head", assembled(pressure(stack))})
+		if ok != (err == nil) || err != nil && !strings.Contains(err.Error(), "no register is free and the stack is full") {
+			t.Errorf("%d bytes of stack: %v", stack, err)
+		}
+	}
+}
+
+// Whatever calls them: functions run as often as the kernel calls them.
+func TestInsnsCalls(t *testing.T) {
+	s := newTestSession(t)
+	o := compile(t, "testdata/insns.bpf.c")
+	for _, tt := range []struct {
+		program, function string
+		n                 byte
+		calls             float64
+	}{
+		{"xdp_sub", "step", 9, 9},
+		{"xdp_loop", "once", 11, 11},
+		{"xdp_each", "each", 0, 4},
+		{"xdp_lock", "xdp_lock", 3, 1},
+		{"xdp_iter", "step", 6, 6},
+		{"xdp_tail", "xdp_callee", 1, 1},
+		{"xdp_tail", "xdp_callee", 0, 0},
+		{"xdp_timer", "tick", 0, 0},
+		{"sys_loop", "once", 0, 7},
+		{"xdp_throw", "maybe", 2, 1},
+		{"xdp_throw", "maybe", 3, 1},
+	} {
+		t.Run(tt.program, func(t *testing.T) {
+			l, err := o.Load(tt.program, LoadOptions{})
+			if err != nil {
+				t.Skipf("this kernel does not take it: %v", err)
+			}
+			l.Close()
+			b := bench.Benchmark{Program: tt.program, Packets: [][]byte{frame(0x0800, tt.n)}}
+			in, _ := insnsOf(t, s, o, b)
+			t.Logf("%v insns: %v, calls %v", in.Mean, in.Functions, in.Calls)
+			found := false
+			total := 0.0
+			for _, f := range in.Functions {
+				total += f.Insns
+				if f.Name == tt.function {
+					if found = true; f.Calls != tt.calls {
+						t.Errorf("%s was called %v times, want %v", f.Name, f.Calls, tt.calls)
+					}
+				}
+			}
+			if !found || total != in.Mean {
+				t.Errorf("functions %v have %v of %v instructions", in.Functions, total, in.Mean)
+			}
+		})
+	}
+}
+
+// What is not exact is not told, and what makes it so is named.
+func TestInsnsNotExact(t *testing.T) {
+	s := newTestSession(t)
+	o := compile(t, "testdata/insns.bpf.c")
+	for program, want := range map[string]string{
+		"xdp_random": "two loads of the same executed",
+		"xdp_whim":   "gives different results",
+	} {
+		_, err := s.Insns(bench.Benchmark{Name: "x/y", Program: program, Packets: ipv4(3)}, Side{"head", o})
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "it uses bpf_get_prandom_u32") {
+			t.Errorf("%s: %v, want %q and the helper", program, err, want)
+		}
+	}
+	in, all := insnsOf(t, s, o, bench.Benchmark{Program: "xdp_stateful", Packets: ipv4(3)})
+	if len(all.Warnings) != 1 || !strings.Contains(all.Warnings[0], "those of the first pass") {
+		t.Errorf("warnings %q of %v", all.Warnings, in)
+	}
+	warm, all := insnsOf(t, s, o, bench.Benchmark{Program: "xdp_stateful", Packets: ipv4(3), Warm: 1})
+	if len(all.Warnings) != 0 || warm.Mean >= in.Mean {
+		t.Errorf("warmed: %v, cold: %v; warnings %q", warm.Mean, in.Mean, all.Warnings)
+	}
+}

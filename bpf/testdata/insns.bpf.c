@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
+// Programs whose executed instructions are known by the number of calls of their
+// functions. N is the last byte of the packet's source address.
+#include <stddef.h>
+#include <linux/bpf.h>
+#include <linux/version.h>
+#include <bpf/bpf_helpers.h>
+
+struct locked {
+	struct bpf_spin_lock lock;
+	__u32 even, odd;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct locked);
+} guarded SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 4);
+	__type(key, __u32);
+	__type(value, __u64);
+} four SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 64);
+	__type(key, __u32);
+	__type(value, __u64);
+} seen SEC(".maps");
+
+static __always_inline int last(struct xdp_md *ctx)
+{
+	__u8 *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
+
+	if (data + 30 > end)
+		return 0;
+	return data[29];
+}
+
+static __attribute__((noinline)) int step(int n)
+{
+	asm volatile("%0 += 1" : "+r"(n));
+	return n;
+}
+
+SEC("xdp")
+int xdp_sub(struct xdp_md *ctx)
+{
+	int n = last(ctx), sum = 0;
+
+	for (int i = 0; i < 16 && i < n; i++)
+		sum = step(sum);
+	return sum;
+}
+
+static long once(__u32 i, void *sum)
+{
+	*(int *)sum += i;
+	return 0;
+}
+
+SEC("xdp")
+int xdp_loop(struct xdp_md *ctx)
+{
+	int sum = 0;
+
+	bpf_loop(last(ctx), once, &sum, 0);
+	return sum & 1;
+}
+
+static long each(void *map, __u32 *key, __u64 *value, void *sum)
+{
+	if (*key & 1)
+		*(int *)sum += *key;
+	return 0;
+}
+
+SEC("xdp")
+int xdp_each(struct xdp_md *ctx)
+{
+	int sum = 0;
+
+	bpf_for_each_map_elem(&four, each, &sum, 0);
+	return sum & 1;
+}
+
+SEC("xdp")
+int xdp_lock(struct xdp_md *ctx)
+{
+	__u32 zero = 0;
+	int n = last(ctx);
+	struct locked *v = bpf_map_lookup_elem(&guarded, &zero);
+
+	if (!v)
+		return XDP_ABORTED;
+	bpf_spin_lock(&v->lock);
+	if (n & 1)
+		v->odd++;
+	else
+		v->even += 2;
+	bpf_spin_unlock(&v->lock);
+	return XDP_PASS;
+}
+
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 4, 0)
+struct bpf_iter_num {
+	__u64 __opaque[1];
+} __attribute__((aligned(8)));
+#endif
+
+extern int bpf_iter_num_new(struct bpf_iter_num *it, int start, int end) __ksym __weak;
+extern int *bpf_iter_num_next(struct bpf_iter_num *it) __ksym __weak;
+extern void bpf_iter_num_destroy(struct bpf_iter_num *it) __ksym __weak;
+
+SEC("xdp")
+int xdp_iter(struct xdp_md *ctx)
+{
+	struct bpf_iter_num it;
+	int sum = 0, *v;
+
+	bpf_iter_num_new(&it, 0, last(ctx));
+	while ((v = bpf_iter_num_next(&it)))
+		sum = step(sum);
+	bpf_iter_num_destroy(&it);
+	return sum & 1;
+}
+
+int xdp_callee(struct xdp_md *ctx);
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
+	__uint(max_entries, 2);
+	__type(key, __u32);
+	__array(values, int(void *));
+} jumps SEC(".maps") = {
+	.values = { [1] = (void *)&xdp_callee },
+};
+
+SEC("xdp")
+int xdp_tail(struct xdp_md *ctx)
+{
+	bpf_tail_call(ctx, &jumps, last(ctx));
+	return XDP_DROP;
+}
+
+SEC("xdp")
+int xdp_callee(struct xdp_md *ctx)
+{
+	return step(XDP_DROP);
+}
+
+// Adds what it sees to a map: the second pass finds it there.
+SEC("xdp")
+int xdp_stateful(struct xdp_md *ctx)
+{
+	__u32 key = last(ctx);
+	__u64 one = 1, *n = bpf_map_lookup_elem(&seen, &key);
+
+	if (n)
+		return XDP_PASS;
+	bpf_map_update_elem(&seen, &key, &one, BPF_ANY);
+	return XDP_PASS;
+}
+
+SEC("xdp")
+int xdp_random(struct xdp_md *ctx)
+{
+	int sum = 0;
+	__u32 n = bpf_get_prandom_u32() & 0xfff;
+
+	for (__u32 i = 0; i < 0xfff && i < n; i++)
+		asm volatile("%0 += 1" : "+r"(sum));
+	return XDP_PASS;
+}
+
+// Answers at random.
+SEC("xdp")
+int xdp_whim(struct xdp_md *ctx)
+{
+	return bpf_get_prandom_u32();
+}
+
+struct timed {
+	struct bpf_timer timer;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct timed);
+} timers SEC(".maps");
+
+static int tick(void *map, int *key, struct timed *value)
+{
+	return 0;
+}
+
+SEC("xdp")
+int xdp_timer(struct xdp_md *ctx)
+{
+	__u32 zero = 0;
+	struct timed *t = bpf_map_lookup_elem(&timers, &zero);
+
+	if (!t)
+		return XDP_ABORTED;
+	bpf_timer_init(&t->timer, &timers, 1 /* CLOCK_MONOTONIC */);
+	bpf_timer_set_callback(&t->timer, tick);
+	return XDP_PASS;
+}
+
+SEC("syscall")
+int sys_loop(void *ctx)
+{
+	int sum = 0;
+
+	bpf_loop(7, once, &sum, 0);
+	return sum;
+}
+
+extern void bpf_throw(__u64 cookie) __ksym __weak;
+
+static __attribute__((noinline)) int maybe(int n)
+{
+	if (n & 1)
+		bpf_throw(n);
+	return n;
+}
+
+SEC("xdp")
+int xdp_throw(struct xdp_md *ctx)
+{
+	return maybe(last(ctx)) + 2;
+}
+
+char _license[] SEC("license") = "GPL";
