@@ -77,6 +77,7 @@ func Compare(base, head *bench.Run, p Policy) *Report {
 	judgeFamily(family, p)
 	r.warnOfNoise(family)
 	for _, w := range rows {
+		w.settleWaiver()
 		w.applyMax()
 		w.applyStatic()
 		r.Comparisons = append(r.Comparisons, w.Comparison)

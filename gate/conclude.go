@@ -199,20 +199,9 @@ func number(x float64) string {
 
 // limitInWords is "limit +5%", "limit +10", "limit +5%, at most 900,000".
 func limitInWords(m bench.Measure, l Limit, minEffect float64) string {
-	sign := "+"
-	if m.Better == bench.Higher {
-		sign = "-"
-	}
 	var parts []string
-	if f := l.Fail; f != nil {
-		part := sign + strconv.FormatFloat(100*f.Ratio, 'g', 4, 64) + "%"
-		if f.Absolute > 0 {
-			part = sign + number(f.Absolute)
-		}
-		if f.Ratio == 0 && f.Absolute == 0 && m.Unit == "ns" && minEffect > 0 {
-			part = sign + number(minEffect) + " ns"
-		}
-		parts = append(parts, part)
+	if l.Fail != nil {
+		parts = append(parts, changeInWords(m, *l.Fail, minEffect))
 	}
 	if l.Max != nil {
 		parts = append(parts, "at most "+number(*l.Max))
@@ -221,6 +210,22 @@ func limitInWords(m bench.Measure, l Limit, minEffect float64) string {
 		return ""
 	}
 	return "limit " + strings.Join(parts, ", ")
+}
+
+// changeInWords is a margin with the sign of the bad direction: "+5%", "+10".
+func changeInWords(m bench.Measure, f Margin, minEffect float64) string {
+	sign := "+"
+	if m.Better == bench.Higher {
+		sign = "-"
+	}
+	switch {
+	case f.Absolute > 0:
+		return sign + number(f.Absolute)
+	case f.Ratio == 0 && m.Unit == "ns" && minEffect > 0:
+		return sign + number(minEffect) + " ns"
+	default:
+		return sign + strconv.FormatFloat(100*f.Ratio, 'g', 4, 64) + "%"
+	}
 }
 
 // hint says what would help, where more than reading the rows does.

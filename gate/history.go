@@ -45,6 +45,7 @@ func CompareHistory(head *bench.Run, history []*bench.Run, p Policy) *Report {
 	for i := range head.Results {
 		w := newRow(nil, &head.Results[i], head.Time, p)
 		w.againstHistory(series.of(w.head), p.Threshold)
+		w.settleWaiver()
 		w.applyMax()
 		w.applyStatic()
 		r.Asked = r.Asked || w.Judged

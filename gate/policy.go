@@ -27,6 +27,8 @@ type Policy struct {
 	// Overrides change limits for some benchmarks; the last one that matches a
 	// benchmark and names the measure counts.
 	Overrides []Override
+	// Waivers accept expected regressions.
+	Waivers []Waiver
 	// Threshold is the rule against history for noisy measures that have no
 	// rule of their own. It is written for measures that are better lower, and
 	// mirrored for the others. Its zero value is no rule.
@@ -130,6 +132,14 @@ func (p Policy) Check() error {
 			for _, err := range l.check() {
 				bad("override %q: %s: %w", o.Benchmark, name, err)
 			}
+		}
+	}
+	for _, v := range p.Waivers {
+		if _, err := path.Match(v.Benchmark, ""); err != nil || v.Benchmark == "" {
+			bad("waiver %q: not a pattern", v.Benchmark)
+		}
+		for _, err := range v.check() {
+			bad("waiver %q: %w", v.Benchmark, err)
 		}
 	}
 	switch p.Threshold.Test {

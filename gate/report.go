@@ -127,6 +127,9 @@ type Comparison struct {
 	T *TStatistic `json:"t,omitempty"`
 	// Limit is the policy's limit in words: "limit +3%", "limit +10, at most 900".
 	Limit string `json:"limit,omitempty"`
+	// Waived is the policy's waiver for the row, whether or not it still counts;
+	// nil: there is none.
+	Waived *Waived `json:"waived,omitempty"`
 	// Margin is the fail margin on the scale of Change, 0 or more: Interval lies
 	// above it (for measures that are better lower) where the row is Regressed.
 	Margin *float64 `json:"margin,omitempty"`

@@ -19,7 +19,10 @@ type row struct {
 	now        time.Time     // when head was measured
 	// byThreshold tells that a rule against history gave the verdict.
 	byThreshold bool
-	looks       []look
+	// accepted is the change that a waiver accepts, unwaived the fail margin that
+	// it took the place of.
+	accepted, unwaived *Margin
+	looks              []look
 	// view reads the data up to a look.
 	view func(look) (*view, string)
 	last *view // at the last look that was regarded
@@ -41,7 +44,11 @@ func newRow(base, head *bench.Result, now time.Time, p Policy) *row {
 		Benchmark: r.Benchmark, Program: r.Program, Measure: r.Measure, Unit: m.Unit, Kind: r.Kind,
 		Exact: m.Exact, Path: r.Path,
 		Judged: w.limit.Fail != nil || w.limit.Max != nil || w.limit.Threshold != nil && w.limit.Threshold.Test == Static,
-		Limit:  limitInWords(m, w.limit, p.MinEffectNS),
+	}
+	w.waive(p.Waivers)
+	w.Limit = limitInWords(m, w.limit, p.MinEffectNS)
+	if w.accepted != nil {
+		w.Limit += " by a waiver"
 	}
 	if m.Unit == "ns" {
 		w.minEffect = p.MinEffectNS

@@ -235,6 +235,7 @@ func (w *row) judgeThreshold(past []stored, t Threshold) {
 	}
 	w.byThreshold = true
 	w.holdAgainst(b, x)
+	w.acceptAlarm(stats.Mean(x))
 }
 
 // holdAgainst gives the verdict of a value beside a boundary of the values x.

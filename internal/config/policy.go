@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"maps"
 	"path"
+	"slices"
 	"strings"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 
@@ -46,6 +48,7 @@ func (r *reader) policy(n *yaml.Node) gate.Policy {
 		},
 		"threshold": func(_, v *yaml.Node) { p.Threshold = r.threshold(v, nil, p.Threshold) },
 		"overrides": func(_, v *yaml.Node) { overrides = v },
+		"waivers":   func(_, v *yaml.Node) { p.Waivers = r.waivers(v) },
 	}
 	for _, m := range bench.Measures() {
 		known[m.Name] = func(_, v *yaml.Node) { limits[m.Name] = v }
@@ -83,6 +86,62 @@ func (r *reader) overrides(n *yaml.Node, t gate.Threshold) []gate.Override {
 		all = append(all, o)
 	}
 	return all
+}
+
+// waivers reads the regressions that are accepted, and until when.
+func (r *reader) waivers(n *yaml.Node) []gate.Waiver {
+	var all []gate.Waiver
+	for _, e := range r.list(n, "waivers") {
+		v := gate.Waiver{Max: map[string]gate.Margin{}}
+		before := len(r.found)
+		missing := map[string]string{"benchmark": "benchmark: program/case", "max": "max: {latency: 6%}", "until": "until: 2027-01-31", "reason": `reason: "why it is worth it, #412"`}
+		known := fields{
+			"benchmark": func(_, c *yaml.Node) { v.Benchmark = r.benchmarkPattern(c) },
+			"reason":    func(_, c *yaml.Node) { v.Reason, _ = r.word(c, "reason", "a sentence") },
+			"since":     func(_, c *yaml.Node) { v.Since = r.date(c, "since") },
+			"until":     func(_, c *yaml.Node) { v.Until = r.date(c, "until") },
+			"max": func(_, c *yaml.Node) {
+				measures := fields{}
+				for _, m := range bench.Measures() {
+					measures[m.Name] = func(_, c *yaml.Node) {
+						if margin := r.margin(c, "max", m); margin != nil {
+							v.Max[m.Name] = *margin
+						}
+					}
+				}
+				if r.mapping(c, "max", measures) && len(c.Content) == 0 {
+					r.fail(c, missing["max"], "max names no measure")
+				}
+			},
+		}
+		r.mapping(e, "a waiver", known)
+		for key := range pairs(e) {
+			delete(missing, key.Value)
+		}
+		switch {
+		case len(r.found) > before:
+		case len(missing) > 0:
+			key := slices.Sorted(maps.Keys(missing))[0]
+			r.fail(e, missing[key], "a waiver needs %s", strings.Join(slices.Sorted(maps.Keys(missing)), ", "))
+		case v.Since.After(v.Until):
+			r.fail(e, "", "the waiver ends before it starts")
+		}
+		all = append(all, v)
+	}
+	return all
+}
+
+// date reads a day.
+func (r *reader) date(n *yaml.Node, what string) time.Time {
+	w, ok := r.word(n, what, "a day such as 2027-01-31")
+	if !ok {
+		return time.Time{}
+	}
+	t, err := time.Parse(time.DateOnly, w)
+	if err != nil || t.IsZero() {
+		r.fail(n, "year, month and day: 2027-01-31", "%s is not a day: %s", what, quote(w))
+	}
+	return t
 }
 
 // benchmarkPattern is the name of a benchmark, or a pattern of several.
