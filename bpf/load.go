@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"os"
 	"slices"
 	"strings"
@@ -42,9 +41,9 @@ type LoadOptions struct {
 	// Reuse are maps of an earlier load that are taken over instead of made,
 	// by name; filling them again is left to the caller.
 	Reuse map[string]*ebpf.Map
-	// Pad draws never-executed padding, so that loads are a sample of layouts;
-	// nil loads the program as it is.
-	Pad *rand.Rand
+	// layout says where the machine code is to lie; nil loads the program as
+	// it is.
+	layout *layout
 }
 
 // Load loads one program of the object, by itself, with only the maps that it
@@ -68,8 +67,11 @@ func (o *Object) loadSpec(program string, spec *ebpf.CollectionSpec, opts LoadOp
 	contents := detachCallees(spec)
 	for _, name := range slices.Sorted(maps.Keys(spec.Programs)) {
 		p := spec.Programs[name]
-		if opts.Pad != nil {
-			pad(p, opts.Pad)
+		if y := opts.layout; y != nil {
+			if name != program {
+				y = &layout{tail: y.draw(), rng: y.rng}
+			}
+			y.apply(p)
 		}
 		if err := l.standIn(p); err != nil {
 			l.Close()

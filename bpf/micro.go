@@ -18,6 +18,9 @@ type Side struct {
 	Object *Object
 }
 
+// Readings is how many readings of a side stand behind one sample of [Micro.Round].
+const Readings = readings
+
 // A Micro is a benchmark that is driven by BPF_PROG_TEST_RUN.
 type Micro struct {
 	// Path is how the program is driven: "driver", "attached", "repeat", or
@@ -40,6 +43,8 @@ type Micro struct {
 	pads    *attachments // of this round's targets, without a driver
 	answers [][]uint32   // by side, by packet
 	kept    []map[string]*ebpf.Map
+	placers []placer // by side
+	phases  []int    // of the rounds to come
 }
 
 // A span is packets that one call may rotate through.
@@ -60,7 +65,7 @@ func (s *Session) Micro(b bench.Benchmark, sides ...Side) (m *Micro, err error) 
 }
 
 func (s *Session) newMicro(b bench.Benchmark, sides []Side) (*Micro, error) {
-	m := &Micro{s: s, b: b, sides: sides, rng: s.rng(b.Name), kept: make([]map[string]*ebpf.Map, len(sides))}
+	m := &Micro{s: s, b: b, sides: sides, rng: s.rng(b.Name), kept: make([]map[string]*ebpf.Map, len(sides)), placers: make([]placer, len(sides))}
 	if b.Repeat == 0 {
 		m.b.Repeat = bench.DefaultRepeat
 	}

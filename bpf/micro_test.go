@@ -130,13 +130,13 @@ func TestFreshPackets(t *testing.T) {
 					return err
 				}
 				defer m.close()
-				x, err := m.load(0)
+				x, err := m.load(0, nil)
 				if err != nil {
 					return err
 				}
 				targets := []*target{x}
 				defer m.remove(targets)
-				if err := m.place(targets); err != nil {
+				if err := m.seat(targets); err != nil {
 					return err
 				}
 				m.arm(x, 0)

@@ -34,8 +34,9 @@ type Session struct {
 	// drivers of this session, and why there is none for a kind.
 	drivers map[driverKind][]*driver
 	refused map[driverKind]error
-	// unpadded loads programs as they are: for the study of what padding does.
-	unpadded bool
+	// Unpadded loads programs as they are, wherever the JIT puts them. It is for
+	// studies of what that does; set it before the first benchmark.
+	Unpadded bool
 }
 
 // NewSession starts a session. Every random order in it follows from the seed.
@@ -178,14 +179,6 @@ func (s *Session) driver(k driverKind, n int) (*driver, error) {
 	}
 	s.drivers[k] = append(s.drivers[k], d)
 	return d, nil
-}
-
-// padding is the source of a load's padding, or nil.
-func (s *Session) padding(rng *rand.Rand) *rand.Rand {
-	if s.unpadded {
-		return nil
-	}
-	return rng
 }
 
 // rng is the source of one benchmark's orders: the same for a seed and a name,
