@@ -15,6 +15,8 @@ type Policy struct {
 	// Alpha is the chance that a suite whose every slowdown is within its margin
 	// is called Regressed, over all its comparisons and looks; 0 < Alpha < 0.5.
 	Alpha float64
+	// Test is what judges pairs of samples; empty is [SignedRank].
+	Test PairedTest
 	// Budget is the time that measuring the suite may take; 0 is
 	// [DefaultBudget] for each benchmark.
 	Budget time.Duration
@@ -34,6 +36,19 @@ type Policy struct {
 	// mirrored for the others. Its zero value is no rule.
 	Threshold Threshold
 }
+
+// PairedTest names the test that judges base and head.
+type PairedTest string
+
+// The tests of pairs. For runs that were not measured side by side their
+// counterparts for two samples take their place: Mann–Whitney and Welch.
+const (
+	// SignedRank is Wilcoxon's test, exact whatever the tails of the noise.
+	SignedRank PairedTest = "signed_rank"
+	// PairedT is Student's t-test. Its level is nominal: heavy tails cost it
+	// power, and a slow mode that most rounds do not have may be missed.
+	PairedT PairedTest = "t_test"
+)
 
 // A Limit is what may happen to one measure.
 type Limit struct {
@@ -112,6 +127,9 @@ func (p Policy) Check() error {
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if !(p.Alpha > 0 && p.Alpha < 0.5) {
 		bad("alpha is %v, not between 0 and 0.5", p.Alpha)
+	}
+	if !slices.Contains([]PairedTest{"", SignedRank, PairedT}, p.Test) {
+		bad("test is %q, not %q or %q", p.Test, SignedRank, PairedT)
 	}
 	if p.Budget < 0 {
 		bad("budget is %v, not 0 or more", p.Budget)

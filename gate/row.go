@@ -14,6 +14,7 @@ type row struct {
 	Comparison
 	measure    bench.Measure
 	limit      Limit
+	test       PairedTest
 	minEffect  float64       // MinEffectNS where the measure is a time, else 0
 	base, head *bench.Result // either may be nil
 	now        time.Time     // when head was measured
@@ -39,7 +40,7 @@ func newRow(base, head *bench.Result, now time.Time, p Policy) *row {
 	if !ok { // of a later version, or imported: the careful reading
 		m = bench.Measure{Name: r.Measure, Better: bench.Lower}
 	}
-	w := &row{measure: m, base: base, head: head, now: now, limit: p.limit(r.Benchmark, r.Measure)}
+	w := &row{measure: m, base: base, head: head, now: now, test: p.Test, limit: p.limit(r.Benchmark, r.Measure)}
 	w.Comparison = Comparison{
 		Benchmark: r.Benchmark, Program: r.Program, Measure: r.Measure, Unit: m.Unit, Kind: r.Kind,
 		Exact: m.Exact, Path: r.Path,

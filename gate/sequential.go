@@ -192,7 +192,11 @@ func (w *row) decide(v *view, d decision) Verdict {
 // setDetectable says what the look that decided would have found.
 func (w *row) setDetectable() {
 	if v := w.last; v != nil && v.noise != nil && v.scale != 0 && w.slowLevel > 0 {
-		if e := v.margin + stats.Detectable(v.noise, w.slowLevel, detectPower); finite(e) {
+		detectable := stats.Detectable
+		if w.test == PairedT {
+			detectable = stats.DetectableMean
+		}
+		if e := v.margin + detectable(v.noise, w.slowLevel, detectPower); finite(e) {
 			w.Detectable = &e
 		}
 	}

@@ -337,3 +337,45 @@ func TestSlowMode(t *testing.T) {
 		t.Errorf("slow mode in both: %v, %q", c.Verdict, c.Reason)
 	}
 }
+
+// With policy.test: t_test the paired t-test of the documented values decides, here
+// computed by hand, and the interval is still the verdict's.
+func TestPairedTDecides(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(16, 1))
+	p := latencyPolicy(0.03)
+	p.Test = gate.PairedT
+	seen := map[gate.Verdict]int{}
+	for trial := range 60 {
+		b, h := pair(rnd, 40, 30, []float64{0, 0.03, 0.15, -0.15}[trial%4])
+		c := row(t, gate.Compare(newRun("a", "s", b), newRun("b", "s", h), p), "p/x", "latency")
+		seen[c.Verdict]++
+		y := make([]float64, 40)
+		for i := range y {
+			a, f, v := b.Samples[i].Value, b.Samples[i].Floor, h.Samples[i].Value
+			y[i] = (v - a - 0.03*(a-f)) / (a + v)
+		}
+		if r, _ := stats.PairedT(y); c.Verdict == gate.Regressed && math.Abs(*c.P-r.P/2) > 1e-6*r.P {
+			t.Errorf("p %v, want %v", *c.P, r.P/2)
+		}
+		i, margin := c.Interval, *c.Margin
+		if c.Verdict == gate.Regressed && i.Low <= margin || c.Verdict == gate.Pass && i.High >= margin ||
+			c.Verdict == gate.Inconclusive && (i.Low > margin || margin > i.High) || c.Detectable == nil || c.T == nil {
+			t.Errorf("%v with %+v, margin %v", c.Verdict, i, margin)
+		}
+	}
+	for _, v := range []gate.Verdict{gate.Regressed, gate.Pass, gate.Inconclusive, gate.Improved} {
+		if seen[v] == 0 {
+			t.Errorf("no row was %v: %v", v, seen)
+		}
+	}
+	b, h := result("latency", 0, slices.Repeat([]float64{100}, 40)...), result("latency", 0, slices.Repeat([]float64{120}, 40)...)
+	for name, session := range map[string]string{"paired": "s", "unpaired": "other"} {
+		if c := row(t, gate.Compare(newRun("a", "s", b), newRun("b", session, h), p), "p/x", "latency"); c.Verdict != gate.Inconclusive || !strings.Contains(c.Reason, "do not vary") {
+			t.Errorf("%s, constant: %v, %q", name, c.Verdict, c.Reason)
+		}
+	}
+	p.Test = "z"
+	if err := p.Check(); err == nil || !strings.Contains(err.Error(), `test is "z"`) {
+		t.Error(err)
+	}
+}

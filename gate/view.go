@@ -21,7 +21,7 @@ const minUnpaired = 5
 // possible slowdown t at once. t is positive where head is worse, and on the scale
 // of Comparison.Change: a share of base's raw value.
 type view struct {
-	shift  *stats.Shift
+	shift  shift
 	margin float64 // the fail margin, as a t; 0 where there is none
 	warn   float64 // the warn margin, as a t
 	// scale turns t into Change: 1, or 0 where base has zeros, so that t is in
@@ -32,6 +32,49 @@ type view struct {
 	t                 stats.TTest
 	tOK               bool
 	noise             []float64 // paired only: t of each round
+}
+
+// A shift is a test of every t: [stats.Shift] or [stats.MeanShift].
+type shift interface {
+	Greater(t float64) float64
+	Less(t float64) float64
+	Estimate() float64
+	Lower(p float64) float64
+	Upper(p float64) float64
+	SmallestP() float64
+}
+
+// pairedShift is the policy's test of pairs; ok is false where the numbers are not
+// fit for it.
+func (t PairedTest) pairedShift(d, weights []float64) (s shift, ok bool) {
+	if t == PairedT {
+		return notNil(stats.PairedMeanShift(d, weights))
+	}
+	return notNil(stats.PairedShift(d, weights))
+}
+
+// twoSampleShift is its counterpart for two samples.
+func (t PairedTest) twoSampleShift(a, b []float64) (s shift, ok bool) {
+	if t == PairedT {
+		return notNil(stats.WelchShift(a, b))
+	}
+	return notNil(stats.TwoSampleShift(a, b))
+}
+
+// notNil keeps a nil pointer from becoming an interface that is none.
+func notNil[T shift](s T, ok bool) (shift, bool) {
+	if !ok {
+		return nil, false
+	}
+	return s, true
+}
+
+// unfit says why a test has no answer for numbers that are fit for others.
+func (t PairedTest) unfit() string {
+	if t == PairedT {
+		return "the differences do not vary or are out of range, which a t-test cannot judge"
+	}
+	return "the values are out of range"
 }
 
 // A round is a pair of samples: base, head, and the floor beside base.
@@ -122,8 +165,8 @@ func (w *row) pairedView(l look) (*view, string) {
 		}
 	}
 	var ok bool
-	if v.shift, ok = stats.PairedShift(d, weights); !ok {
-		return nil, "the values are out of range"
+	if v.shift, ok = w.test.pairedShift(d, weights); !ok {
+		return nil, w.test.unfit()
 	}
 	v.base, v.head, v.floor = medians(rounds)
 	v.t, v.tOK = stats.PairedT(raw)
@@ -172,8 +215,8 @@ func (w *row) unpairedView(look) (*view, string) {
 		}
 	}
 	var ok bool
-	if v.shift, ok = stats.TwoSampleShift(a, b); !ok {
-		return nil, "the values are out of range"
+	if v.shift, ok = w.test.twoSampleShift(a, b); !ok {
+		return nil, w.test.unfit()
 	}
 	return v, ""
 }

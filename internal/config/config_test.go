@@ -50,6 +50,7 @@ benchmarks:
   one/default: {restore: packet, expect: -1}
 policy:
   alpha: 5%
+  test: t_test
   budget: 2m
   min_effect: 2.5ns
   latency: {fail: 4%, max: 1.5us}
@@ -69,6 +70,7 @@ policy:
 		t.Fatal(err)
 	}
 	policy := gate.DefaultPolicy()
+	policy.Test = gate.PairedT
 	policy.Alpha, policy.Budget, policy.MinEffectNS = 0.05, 2*time.Minute, 2.5
 	policy.Limits["latency"] = gate.Limit{Fail: &gate.Margin{Ratio: 0.04}, Max: ptr(1500.)}
 	policy.Limits["verification_time"] = gate.Limit{Max: ptr(2000.)}

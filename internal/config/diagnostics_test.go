@@ -243,6 +243,7 @@ func TestMistakes(t *testing.T) {
 		{policy("alpha: §0"), "alpha must be a number above 0 and below 1", ""},
 		{policy("alpha: §100%"), "alpha must be a number", ""},
 		{policy("alpha: §1e-2"), "alpha must be a number", ""},
+		{policy("test: §ttest"), "test cannot be", "did you mean t_test?"},
 		{policy("§latancy: {}"), "unknown key", "did you mean latency?"},
 		{policy("waivers: §{}"), "waivers must be a list", ""},
 		{policy("waivers: [§{benchmark: p/c, max: {latency: 6%}, until: 2027-01-31}]"), "a waiver needs reason", "why"},

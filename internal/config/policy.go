@@ -36,7 +36,11 @@ func (r *reader) policy(n *yaml.Node) gate.Policy {
 	}
 	limits := map[string]*yaml.Node{}
 	known := fields{
-		"alpha":  func(_, v *yaml.Node) { p.Alpha = r.ratio(v, "alpha", 0, 1) },
+		"alpha": func(_, v *yaml.Node) { p.Alpha = r.ratio(v, "alpha", 0, 1) },
+		"test": func(_, v *yaml.Node) {
+			w, _ := r.choice(v, "test", string(gate.SignedRank), string(gate.PairedT))
+			p.Test = gate.PairedTest(w)
+		},
 		"budget": func(_, v *yaml.Node) { p.Budget, _ = r.duration(v, "budget") },
 		"min_effect_ns": func(k, v *yaml.Node) {
 			once(k)
