@@ -35,6 +35,9 @@ func (d *doctor) measures(busy string) {
 
 	// Before the macro lane switches them on.
 	left := d.leftOn(load)
+	if d.ctx.Err() != nil {
+		return
+	}
 	s, err := NewSession(1)
 	if err != nil {
 		for _, name := range []string{"micro XDP", "micro tc", "macro veth"} {
