@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -192,6 +193,35 @@ func TestMicroRefusals(t *testing.T) {
 				t.Errorf("error %q, want %q", err, tc.want)
 			}
 		})
+	}
+}
+
+// Every packet counts the same in a reading, however many there are and however
+// they have to be grouped.
+func TestLegs(t *testing.T) {
+	ones := make([]span, 20)
+	for i := range ones {
+		ones[i] = span{i, i + 1}
+	}
+	for _, tc := range []struct {
+		name    string
+		groups  []span
+		reading int
+		want    []leg
+	}{
+		{"no packets", []span{{}}, 3, []leg{{0, 1000}}},
+		{"one packet", []span{{0, 1}}, 3, []leg{{0, 1000}}},
+		{"a pass divides unevenly", []span{{0, 256}}, 3, []leg{{0, 768}}},
+		{"more packets than runs", []span{{0, 5000}}, 3, []leg{{0, 5000}}},
+		{"a large and a small group", []span{{0, 255}, {255, 256}}, 0, []leg{{0, 765}, {1, 3}}},
+		{"some of many groups", ones, 1, []leg{
+			{16, 62}, {17, 62}, {18, 62}, {19, 62}, {0, 62}, {1, 62}, {2, 62}, {3, 62},
+			{4, 62}, {5, 62}, {6, 62}, {7, 62}, {8, 62}, {9, 62}, {10, 62}, {11, 62},
+		}},
+	} {
+		if got := legs(tc.groups, tc.reading, 1000); !slices.Equal(got, tc.want) {
+			t.Errorf("%s: %v, want %v", tc.name, got, tc.want)
+		}
 	}
 }
 

@@ -256,12 +256,36 @@ func (m *Micro) typical(readings []float64) float64 {
 // goes on behind them.
 const maxCalls = 16
 
+// A leg is one call of a reading: on one span of packets, so many runs.
+type leg struct{ shot, repeat int }
+
+// legs splits a reading of about repeat runs into calls. Each makes as many whole
+// passes over its packets as the others, so that every packet counts the same:
+// of 256 packets 3 passes instead of 1000 runs, and of 5000 packets one.
+func legs(groups []span, reading, repeat int) []leg {
+	calls := min(len(groups), maxCalls)
+	out := make([]leg, calls)
+	packets := 0
+	for i := range out {
+		at := (reading*calls + i) % len(groups)
+		out[i] = leg{at, groups[at].runs()}
+		packets += out[i].repeat
+	}
+	for i := range out {
+		out[i].repeat *= max(1, repeat/packets)
+	}
+	return out
+}
+
+// runs is how many runs one pass takes: one where there are no packets.
+func (s span) runs() int { return max(1, s.end-s.first) }
+
 // warm runs the benchmark's warm-up passes, and one short call so that code and
 // data are where every later reading finds them.
 func (m *Micro) warm(t *target) error {
 	for range m.b.Warm {
 		for _, s := range t.shots {
-			if _, _, _, err := m.fire(t, s, s.first, max(1, s.end-s.first)); err != nil {
+			if _, _, _, err := m.fire(t, s, s.first, s.runs()); err != nil {
 				return fmt.Errorf("%s: %w", t.name, err)
 			}
 		}
@@ -270,38 +294,34 @@ func (m *Micro) warm(t *target) error {
 	return err
 }
 
-// read takes one reading: the time of one run in ns, over m.b.Repeat runs.
+// read takes one reading: the time of one run in ns, over about m.b.Repeat runs.
 func (m *Micro) read(t *target, reading int) (ns float64, restarts int, err error) {
 	for _, d := range t.drain {
 		if err := d.empty(nil); err != nil {
 			return 0, 0, fmt.Errorf("drain: %w", err)
 		}
 	}
-	calls := min(len(t.shots), maxCalls)
-	repeat := max(1, m.b.Repeat/calls)
+	repeat := m.b.Repeat
 	if m.Path == "single" {
-		repeat = max(1, repeat/10)
+		repeat /= 10
 	}
-	total := 0.0
-	for c := range calls {
-		s := t.shots[(reading*calls+c)%len(t.shots)]
-		v, d, r, err := m.fire(t, s, s.first, repeat)
+	runs := 0
+	for _, leg := range legs(m.groups, reading, repeat) {
+		s := t.shots[leg.shot]
+		v, d, r, err := m.fire(t, s, s.first, leg.repeat)
 		if err != nil {
 			return 0, 0, err
 		}
-		total, restarts = total+d, restarts+r
+		ns, restarts, runs = ns+d, restarts+r, runs+leg.repeat
 		if t.side < 0 {
 			continue
 		}
-		last := s.first
-		if n := s.end - s.first; n > 0 {
-			last += (repeat - 1) % n
-		}
+		last := s.first + s.runs() - 1
 		if want := m.answers[t.side][last]; v != want {
-			return 0, 0, m.changedAnswer(t.name, last, repeat, want, v)
+			return 0, 0, m.changedAnswer(t.name, last, leg.repeat, want, v)
 		}
 	}
-	return total / float64(calls*repeat), restarts, nil
+	return ns / float64(runs), restarts, nil
 }
 
 func (m *Micro) changedAnswer(side string, packet, repeat int, want, got uint32) error {
