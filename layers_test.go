@@ -31,7 +31,7 @@ var rooms = map[string][]string{
 	"internal/build":      {"bench"},
 	"internal/store":      {"bench"},
 	"internal/render":     {"gate", "bench"},
-	"internal/github":     {"gate"},
+	"internal/github":     {"bench", "gate", "internal/store"},
 	"internal/runner":     {"bench", "bpf", "gate"},
 	"internal/cli": {"bench", "stats", "bpf", "gate", "internal/packet", "internal/config", "internal/build",
 		"internal/store", "internal/render", "internal/github", "internal/runner"},

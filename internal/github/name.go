@@ -54,7 +54,12 @@ func (n Name) Key() string {
 	if n.key != "" {
 		return n.key
 	}
-	return strings.Join([]string{namePrefix, string(n.Kind), part(n.ID, maxNameID), part(n.Branch, maxNameBranch), part(n.Testbed, maxNameTestbed)}, ".")
+	return n.prefix() + part(n.Testbed, maxNameTestbed)
+}
+
+// prefix is the key without the testbed.
+func (n Name) prefix() string {
+	return strings.Join([]string{namePrefix, string(n.Kind), part(n.ID, maxNameID), part(n.Branch, maxNameBranch), ""}, ".")
 }
 
 // part encodes one part; the empty one is "_".

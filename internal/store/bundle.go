@@ -290,7 +290,7 @@ func RollUp(runs []*bench.Run, n int) *Bundle {
 	})
 	runs = slices.CompactFunc(runs, func(a, b *bench.Run) bool { return a.ID == b.ID })
 	n = min(n, MaxHistory)
-	b := &Bundle{Schema: bundleSchema, }
+	b := &Bundle{Schema: bundleSchema}
 	for _, r := range runs[max(0, len(runs)-n):] {
 		b.History = append(b.History, Compact(r))
 	}
