@@ -21,9 +21,9 @@ test: ## set up and run all tests; those of the kernel skip without root
 build: ## build bin/gate, static
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/gate ./cmd/gate
 
-bench: ## set up, and measure the measuring
+bench: ## set up, and measure the measuring (ARGS="-only rate")
 	@scripts/setup.sh test
-	@scripts/bench.sh
+	@scripts/bench.sh $(ARGS)
 
 lint: ## run the linters (the first time builds them, which takes minutes)
 	$(LINT) run

@@ -1,0 +1,95 @@
+//go:build linux
+
+package main
+
+// A figure is something that the project promises or wants to know of itself.
+type figure struct {
+	name    string
+	how     string // how it is measured
+	measure func(*lab) ([]row, error)
+}
+
+// A row is one number of a figure. Everything but what and measured may be empty.
+type row struct {
+	what     string
+	measured string
+	beside   string // what it is compared with, measured in the same run
+	ratio    string // measured against beside
+	target   string
+	met      verdict
+}
+
+// A verdict tells whether a row reached its target.
+type verdict string
+
+const (
+	met    verdict = "met"
+	missed verdict = "missed"
+)
+
+func meets(ok bool) verdict {
+	if ok {
+		return met
+	}
+	return missed
+}
+
+// figures is the table: what `make bench` prints, in this order.
+var figures = []figure{
+	{
+		"rate",
+		"Readings of 1000 runs each that one second gives, v4_lookup on one packet. Ours come in rounds, and the time " +
+			"of loading both sides and the floor anew in every round counts against them. The others read one load again " +
+			"and again. They take turns.",
+		rate,
+	},
+	{
+		"rounds",
+		"30 rounds of a pair (v4_lookup twice): each loads both sides and takes 11 readings a side of 1000 runs. " +
+			"Beside it the same with base and head attached to an interface in each round, which is how XDP without a " +
+			"driver program has to be run.",
+		rounds,
+	},
+	{
+		"verdict",
+		"From opened objects to the verdict of the default policy with a margin of 3%: session, static measures, " +
+			"rounds and looks, without compiling. The identical pair is compiled under two licences, so that its digests " +
+			"differ, its machine code does not, and only the measurement can pass it. Where the margin is 3% of net " +
+			"alone, the policy's least effect (1 ns) is off.",
+		verdicts,
+	},
+	{
+		"encap",
+		"A program that pushes 20 bytes in front of each packet and counts its answers in a map: repeats that it " +
+			"answered XDP_TX, in ten rounds by the driver and in one plain test run of 5000 repeats.",
+		encap,
+	},
+	{
+		"objects",
+		"Programs of the objects that the packages install, each loaded by itself on this kernel without any config. " +
+			"libbpf-tools carries its objects inside of its binaries. A reason marked `host` is one that no loader gets around.",
+		objects,
+	},
+	{
+		"error",
+		"Standard deviation of the outcome of 20 A/A comparisons of 30 rounds each (v4_lookup/addresses), in % of a run. " +
+			"Quiet and busy comparisons take turns: busy is with a loop on every CPU, in a session of its own, at the usual " +
+			"priority. Three estimates of the same rounds.",
+		standardError,
+	},
+	{
+		"alarms",
+		"200 A/A comparisons, every second one of v4_lookup/addresses (straight code) and of v3_fibonacci/worst (a tight " +
+			"loop), each in a session of its own, with all planned looks: δ = 3% of net time, α = 0.01. Digests are left " +
+			"out, so that nothing passes as unchanged. The one look is a two-sided signed-rank test of the first 30 " +
+			"rounds against no difference at all.",
+		falseAlarms,
+	},
+	{
+		"macro",
+		"Standard deviation of the outcome of 12 A/A comparisons of ten rounds on a veth pair (v4_lookup/veth, 5000 packets " +
+			"a side and round; Hodges–Lehmann), in % of a run, beside the difference of two readings of fdinfo after one packet " +
+			"each (and one before it, to warm up).",
+		macro,
+	},
+}
