@@ -119,6 +119,11 @@ type Result struct {
 	Warnings []string `json:"warnings,omitempty"`
 }
 
+// Control names the result of a session's control: in base's run the base of one
+// benchmark, in head's run the same base, loaded once more. It is no benchmark of
+// anybody's.
+const Control = "control"
+
 // A Sample is one number of one round, that is of one load: for a noisy measure
 // it stands for several readings taken inside that load.
 type Sample struct {

@@ -50,8 +50,16 @@ func Compare(base, head *bench.Run, p Policy) *Report {
 
 	outcomes := r.judgePrograms(base, head)
 	var rows, family []*row
+	var control *row
 	for _, pair := range match(base, head) {
 		w := newRow(pair.base, pair.head, head.Time, p)
+		if w.Benchmark == bench.Control {
+			if !unpaired && pair.base != nil && pair.head != nil {
+				w.prepare(false, p)
+				control = w
+			}
+			continue
+		}
 		rows = append(rows, w)
 		switch {
 		case pair.base == nil:
@@ -76,6 +84,7 @@ func Compare(base, head *bench.Run, p Policy) *Report {
 	}
 	judgeFamily(family, p)
 	r.warnOfNoise(family)
+	r.control(control, family, p)
 	for _, w := range rows {
 		w.settleWaiver()
 		w.applyMax()

@@ -3,7 +3,6 @@ package gate
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/org/ebpf-bench-gate/bench"
 )
@@ -43,6 +42,9 @@ func CompareHistory(head *bench.Run, history []*bench.Run, p Policy) *Report {
 		r.Programs = slices.DeleteFunc(slices.Clone(head.Programs), func(p bench.ProgramResult) bool { return p.Outcome == bench.Accepted })
 	}
 	for i := range head.Results {
+		if head.Results[i].Benchmark == bench.Control {
+			continue
+		}
 		w := newRow(nil, &head.Results[i], head.Time, p)
 		w.againstHistory(series.of(w.head), p.Threshold)
 		w.settleWaiver()
@@ -110,12 +112,7 @@ func (r *Report) usable(head *bench.Run, history []*bench.Run) []*bench.Run {
 			runs = append(runs, h)
 		}
 	}
-	slices.SortStableFunc(runs, func(a, b *bench.Run) int {
-		if d := b.Time.Compare(a.Time); d != 0 {
-			return d
-		}
-		return strings.Compare(b.ID, a.ID)
-	})
+	newestFirst(runs)
 	why := fmt.Sprintf("%d stored runs of this testbed", len(runs))
 	if len(runs) == 1 {
 		why = "1 stored run of this testbed"

@@ -64,6 +64,8 @@ type Report struct {
 	Programs []bench.ProgramResult `json:"programs,omitempty"`
 	Skipped  []bench.Skip          `json:"skipped,omitempty"`
 	Warnings []string              `json:"warnings,omitempty"`
+	// Control is how the session's control came out; nil: it had none.
+	Control *Control `json:"control,omitempty"`
 	// Summary is one sentence: the verdict in words.
 	Summary string `json:"summary"`
 	Hint    string `json:"hint,omitempty"`

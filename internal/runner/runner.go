@@ -121,12 +121,12 @@ func (r *run) saveLog(side, program string, err error) string {
 // A benchCase is one benchmark on its way.
 type benchCase struct {
 	bench.Benchmark
-	lane  lane          // nil: it could not be prepared
-	done  int           // rounds
-	spent time.Duration // measuring
-	final bool
-	// results by side, then by measure; pointers into nothing until collected.
-	results [][]*bench.Result
+	lane    lane          // nil: it could not be prepared
+	done    int           // rounds
+	spent   time.Duration // measuring
+	final   bool
+	results [][]*bench.Result // by side, then by measure
+	control []*bench.Result   // by side; nil: another case carries the control
 }
 
 // A lane measures one benchmark, round by round.
@@ -189,11 +189,19 @@ func (r *run) prepareOne(b bench.Benchmark) error {
 			return fmt.Errorf("%s of %s does not load: %s", b.Program, s.Name, res.Reason)
 		}
 	}
+	c := &benchCase{Benchmark: b, results: make([][]*bench.Result, len(r.Sides))}
+	if b.Veth == nil && len(sides) == 2 && !slices.ContainsFunc(r.cases, func(c *benchCase) bool { return c.control != nil }) {
+		// The first benchmark carries the session's control.
+		for range sides {
+			c.control = append(c.control, &bench.Result{Benchmark: bench.Control, Program: b.Program, Measure: bench.Latency, Kind: bench.Micro})
+		}
+		sides = append(sides, bpf.Side{Name: "control", Object: sides[0].Object})
+	}
 	l, err := r.open(b, sides)
 	if err != nil {
 		return err
 	}
-	c := &benchCase{Benchmark: b, lane: l, results: make([][]*bench.Result, len(r.Sides))}
+	c.lane = l
 	kind, path, answer, warnings := l.describe()
 	for j, i := range at {
 		for _, m := range l.measures() {
@@ -340,7 +348,9 @@ func (r *run) setFinal(open []*benchCase, look int) {
 }
 
 // all are the results of a case that has samples, of every side.
-func (c *benchCase) all() []*bench.Result { return slices.Concat(c.results...) }
+func (c *benchCase) all() []*bench.Result {
+	return append(slices.Concat(c.results...), c.control...)
+}
 
 func (c *benchCase) add(samples [][]bench.Sample) {
 	side := 0
@@ -352,6 +362,11 @@ func (c *benchCase) add(samples [][]bench.Sample) {
 			res.Samples = append(res.Samples, samples[side][m])
 		}
 		side++
+	}
+	if c.control != nil {
+		// Base, and base again under head's name.
+		c.control[0].Samples = append(c.control[0].Samples, samples[0][0])
+		c.control[1].Samples = append(c.control[1].Samples, samples[2][0])
 	}
 	c.done++
 }
@@ -371,6 +386,9 @@ func (r *run) collect() {
 		for _, c := range r.cases {
 			for _, res := range c.results[i] {
 				out.Results = append(out.Results, *res)
+			}
+			if c.control != nil {
+				out.Results = append(out.Results, *c.control[i])
 			}
 		}
 	}
