@@ -18,8 +18,9 @@ type flow struct {
 	// target of each jump, by index of the instruction; -1 for all others.
 	targets   []int
 	functions []function
-	// live registers before each instruction.
-	live []registers
+	// Before each instruction: the registers that may be read later, those that
+	// hold something on at least one way there, and those that do on every way.
+	live, may, must []registers
 }
 
 // A block is the instructions start to end (exclusive).
@@ -89,7 +90,15 @@ func newFlow(insns asm.Instructions) (*flow, error) {
 		fn.end = i + 1
 		fn.depth = max(fn.depth, stackDepth(&insns[i]))
 	}
-	f.liveness()
+	of := make([]int, len(insns)+1) // block of an instruction; behind the last, one more
+	for b, bl := range f.blocks {
+		for i := bl.start; i < bl.end; i++ {
+			of[i] = b
+		}
+	}
+	of[len(insns)] = len(f.blocks)
+	f.liveness(of)
+	f.initialised(of)
 	return f, nil
 }
 
@@ -212,22 +221,16 @@ const (
 // before they are written. R6 to R9 are each function's own, so functions can
 // be looked at one by one. Calls are taken to read all arguments, exits R0: more
 // than needed may be live, never less.
-func (f *flow) liveness() {
-	// The set at the start of each block. Entry n stands behind the last.
-	n := len(f.blocks)
-	in := make([]registers, n+1)
-	of := make([]int, len(f.insns)+1)
-	for b, bl := range f.blocks {
-		for i := bl.start; i < bl.end; i++ {
-			of[i] = b
-		}
-	}
-	of[len(f.insns)] = n
+func (f *flow) liveness(of []int) {
+	in := make([]registers, len(f.blocks)+1) // at the start of each block
 	f.live = make([]registers, len(f.insns))
 	for changed := true; changed; {
 		changed = false
-		for b := n - 1; b >= 0; b-- {
-			live := f.liveAfter(f.blocks[b].end-1, in, of)
+		for b := len(f.blocks) - 1; b >= 0; b-- {
+			var live registers
+			for _, to := range f.successors(b) {
+				live |= in[of[to]]
+			}
 			for i := f.blocks[b].end - 1; i >= f.blocks[b].start; i-- {
 				use, def := effects(&f.insns[i])
 				live = live&^def | use
@@ -240,18 +243,60 @@ func (f *flow) liveness() {
 	}
 }
 
-// liveAfter is what is live behind the last instruction of a block.
-func (f *flow) liveAfter(last int, in []registers, of []int) registers {
-	var live registers
-	if to := f.targets[last]; to >= 0 {
-		live = in[of[to]]
+// initialised finds the registers that hold anything at all. What holds nothing
+// may be overwritten, even where a call is taken to read it: had the program read
+// it, the verifier would have rejected it. What holds something on every way can
+// be stored.
+func (f *flow) initialised(of []int) {
+	n := len(f.blocks)
+	may, must := make([]registers, n+1), make([]registers, n+1)
+	for b := range must {
+		must[b] = allRegisters
 	}
-	ins := &f.insns[last]
-	if ins.OpCode.JumpOp() != asm.Exit && (ins.OpCode.JumpOp() != asm.Ja || !isJump(ins)) {
-		live |= in[of[last+1]]
+	for i, fn := range f.functions {
+		b := of[fn.start]
+		if may[b], must[b] = arguments, 0; i == 0 {
+			may[b], must[b] = set(asm.R1), set(asm.R1)
+		}
 	}
-	return live
+	f.may, f.must = make([]registers, len(f.insns)), make([]registers, len(f.insns))
+	for changed := true; changed; {
+		changed = false
+		for b, bl := range f.blocks {
+			has, sure := may[b], must[b]
+			for i := bl.start; i < bl.end; i++ {
+				f.may[i], f.must[i] = has, sure
+				_, def := effects(&f.insns[i])
+				has, sure = has|def, sure|def
+				if def == clobbered { // only R0 is left of these
+					has, sure = has&^arguments, sure&^arguments
+				}
+			}
+			for _, to := range f.successors(b) {
+				t := of[to]
+				if m, s := may[t]|has, must[t]&sure; m != may[t] || s != must[t] {
+					may[t], must[t], changed = m, s, true
+				}
+			}
+		}
+	}
 }
+
+// successors are the instructions that may follow the last one of a block.
+func (f *flow) successors(b int) []int {
+	last := f.blocks[b].end - 1
+	var out []int
+	if to := f.targets[last]; to >= 0 {
+		out = append(out, to)
+	}
+	if ins := &f.insns[last]; ins.OpCode.JumpOp() != asm.Exit && !unconditional(ins) {
+		out = append(out, last+1)
+	}
+	return out
+}
+
+// free are the registers that may be overwritten before an instruction.
+func (f *flow) free(i int) registers { return allRegisters &^ (f.live[i] & f.may[i]) }
 
 // Atomic loads and stores (Linux 6.15, 880442305a39), which cilium/ebpf does not
 // export.

@@ -115,20 +115,18 @@ func (f *flow) counter(bl block, number int) (at int, code asm.Instructions, err
 		if i > bl.start && f.joined(i) {
 			continue
 		}
-		free := allRegisters &^ f.live[i]
+		free := f.free(i)
 		if rs := free.list(); len(rs) >= 2 {
 			return i, count(rs[0], rs[1]), nil
 		}
-		if n := 4*free.len() + f.inUse(i).len(); n > most {
+		if n := 4*free.len() + (f.known(i) &^ free).len(); n > most {
 			at, most = i, n
 		}
 	}
-	// What the next instruction reads is initialised, as the verifier wants of
-	// anything that is stored; of what is live that is not known.
-	rs := (allRegisters &^ f.live[at]).list()
-	kept := (f.inUse(at) & f.live[at]).list()
-	kept = append(kept, (f.live[at] &^ f.inUse(at)).list()...)
-	kept = kept[:2-len(rs)]
+	free := f.free(at)
+	known := f.known(at)
+	rs := free.list()
+	kept := append((known &^ free).list(), (allRegisters &^ known &^ free).list()...)[:2-len(rs)]
 	rs = append(rs, kept...)
 	const word = 8
 	depth := (f.functionOf(at).depth + word - 1) &^ (word - 1)
@@ -156,14 +154,15 @@ func (s registers) list() []asm.Register {
 	return rs
 }
 
-// inUse are the registers that an instruction reads, and so the verifier has
-// found to be initialised. What a call reads is not known so exactly.
-func (f *flow) inUse(i int) registers {
+// known are the registers that the verifier takes for initialised, so that they
+// can be stored: those that were written on every way, and those that the next
+// instruction reads. What a call reads is not known so exactly.
+func (f *flow) known(i int) registers {
 	if f.insns[i].OpCode.JumpOp() == asm.Call {
-		return 0
+		return f.must[i]
 	}
 	use, _ := effects(&f.insns[i])
-	return use
+	return f.must[i] | use
 }
 
 // joined tells that an instruction and the one before it may be part of a

@@ -1,0 +1,93 @@
+//go:build linux
+
+package bpf
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/cilium/ebpf/btf"
+
+	"github.com/org/ebpf-bench-gate/internal/testkernel"
+)
+
+// An acceptance is how many programs the kernel takes with counters, of those
+// that it takes without.
+type acceptance struct {
+	plain, accepted int
+	blocks, spills  int
+	growth          []float64 // of verified instructions
+	refused         []string
+}
+
+func (a *acceptance) add(t testing.TB, objects []*Object, cache *btf.Cache) {
+	t.Helper()
+	for _, o := range objects {
+		for _, p := range o.Programs() {
+			plain, err := o.Load(p, LoadOptions{Cache: cache, Stats: true})
+			if err != nil {
+				continue
+			}
+			a.plain++
+			before, _ := parseStats(plain.Log)
+			plain.Close()
+			in, err := o.instrument(p)
+			if err == nil {
+				var l *Loaded
+				if l, err = in.Load(p, LoadOptions{Cache: cache, Stats: true}); err == nil {
+					after, _ := parseStats(l.Log)
+					a.growth = append(a.growth, after["verified_insns"]/before["verified_insns"])
+					a.accepted++
+					l.Close()
+				}
+			}
+			if err != nil {
+				a.refused = append(a.refused, fmt.Sprintf("%s %s (%s): %v", filepath.Base(o.Path), p, o.Type(p), oneLine(rejection(err))))
+				continue
+			}
+			for _, c := range in.programs {
+				for _, bl := range c.flow.blocks {
+					a.blocks++
+					if _, code, _ := c.flow.counter(bl, 0); len(code) > 3 {
+						a.spills++
+					}
+				}
+			}
+		}
+	}
+}
+
+func (a *acceptance) log(t testing.TB, name string) {
+	slices.Sort(a.growth)
+	most := 0.0
+	if n := len(a.growth); n > 0 {
+		most = a.growth[n-1]
+	}
+	t.Logf("%s: %d of %d programs accepted with counters; %d blocks, %d with spills; verified instructions ×%.2f (median), ×%.2f (most)",
+		name, a.accepted, a.plain, a.blocks, a.spills, median(a.growth), most)
+	for _, r := range a.refused {
+		t.Logf("   refused: %s", r)
+	}
+	if a.accepted*100 < a.plain*95 {
+		t.Errorf("%s: fewer than 95%% are accepted", name)
+	}
+}
+
+// TestInsnsDistribution instruments every program of the objects that
+// distributions ship, and has the verifier take it.
+func TestInsnsDistribution(t *testing.T) {
+	testkernel.Require(t, testkernel.BPF, testkernel.XDPTools)
+	testkernel.NoLeaks(t)
+	cache := btf.NewCache()
+	var xdp acceptance
+	xdp.add(t, xdpToolsObjects(t), cache)
+	xdp.log(t, "xdp-tools")
+	t.Run("libbpf-tools", func(t *testing.T) {
+		testkernel.Require(t, testkernel.BPFTools)
+		var tools acceptance
+		tools.add(t, embeddedObjects(t), cache)
+		tools.log(t, "libbpf-tools")
+	})
+}
