@@ -11,8 +11,9 @@
 //  3. A [Session] is a locked thread in a network namespace of its own, pinned
 //     to a CPU. [Session.Micro] and [Session.Macro] prepare a benchmark on it,
 //     and each Round of that is one fresh load of every side.
-//  4. [Host] describes the machine: the testbed of a run, and what gate doctor
-//     prints.
+//  4. [Testbed], [Warnings] and [Doctor] describe the machine: what numbers
+//     depend on, what makes them noisy, and what can be measured. [LockHost]
+//     keeps a second run waiting.
 //
 // Nothing that it creates has a name on the host: namespaces are anonymous,
 // programs and maps are never pinned, links and the statistics switch are held

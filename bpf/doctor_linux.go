@@ -106,10 +106,14 @@ func (d *doctor) privileged(err error, hint string) string {
 	return hint
 }
 
-// oneLine is an error as a detail: the verifier's log is not for a table.
+// oneLine is an error as a detail: neither the verifier's log nor a library's
+// whole way to the reason is for a table.
 func oneLine(err error) string {
 	first, _, _ := strings.Cut(err.Error(), "\n")
-	const most = 200
+	const most, long = 200, 120
+	if parts := strings.Split(first, ": "); len(first) > long && len(parts) > 3 {
+		first = parts[0] + ": " + parts[len(parts)-1]
+	}
 	if r := []rune(first); len(r) > most {
 		first = string(r[:most]) + "…"
 	}
