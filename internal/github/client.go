@@ -44,6 +44,9 @@ type Options struct {
 	// Server is where pages are, as GITHUB_SERVER_URL has it. Empty: it follows
 	// from API.
 	Server string
+	// Author is the login under which the token writes, such as "my-app[bot]".
+	// Empty: the API is asked, and if it does not say, it is that of a job.
+	Author string
 	// MaxWait limits the time that one request may wait for rate limits and
 	// failing servers; 0 is two minutes.
 	MaxWait time.Duration
@@ -60,6 +63,7 @@ type Client struct {
 	transport   *transport
 	plain       *http.Client // never authorized
 	server      string
+	author      string
 }
 
 var repoPart = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,100}$`)
@@ -90,7 +94,7 @@ func New(repo string, o Options) (*Client, error) {
 		o.Sleep = sleep
 	}
 	t := &transport{next: o.Transport, base: base, token: o.Token, maxWait: o.MaxWait, sleep: o.Sleep}
-	c := &Client{owner: owner, name: name, transport: t, server: strings.TrimSuffix(o.Server, "/")}
+	c := &Client{owner: owner, name: name, transport: t, server: strings.TrimSuffix(o.Server, "/"), author: o.Author}
 	c.api = gh.NewClient(&http.Client{Transport: t, Timeout: 5 * time.Minute})
 	c.api.BaseURL = base
 	c.api.UserAgent = "ebpf-bench-gate"

@@ -1,0 +1,212 @@
+package github
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"strconv"
+	"strings"
+)
+
+// An Event is what a workflow runs for, by the word of the forge: from the
+// environment of the job and the event's file, neither of which a pull request's
+// code can write before the job starts.
+type Event struct {
+	// Name is "pull_request", "merge_group", "push", "schedule",
+	// "workflow_dispatch" or "workflow_run".
+	Name   string
+	Repo   string // "owner/name"
+	RepoID int64
+	// Run is the workflow run that measured: this one, or the one that a
+	// workflow_run event tells of. Attempt is this job's.
+	Run     int64
+	Attempt int
+	// Workflow is the path of the file of the workflow that measured.
+	Workflow string
+	// Conclusion is how the measuring run ended; only of workflow_run.
+	Conclusion string
+
+	Pull *Pull // of pull_request; [Client.FindPull] has it for workflow_run
+	// HeadSHA gets the status. HeadRepo, HeadOwner and HeadBranch are where it
+	// comes from.
+	HeadSHA    string
+	HeadRepo   int64
+	HeadOwner  string
+	HeadBranch string
+	// BaseSHA and BaseBranch are what head is held against. BaseSHA is empty for
+	// push, schedule and dispatch, which are held against history.
+	BaseSHA    string
+	BaseBranch string
+}
+
+// Fork tells that head comes from another repository, or from one that is gone.
+func (e *Event) Fork() bool { return e.HeadRepo != e.RepoID || e.RepoID == 0 }
+
+// Stored tells that the event stores a baseline: its code is on a branch already.
+func (e *Event) Stored() bool {
+	return e.Name == "push" || e.Name == "schedule" || e.Name == "workflow_dispatch"
+}
+
+// A RefusedError is that an event is not reported on because it would not be
+// safe, with what to do instead.
+type RefusedError struct{ Reason, Advice string }
+
+func (e *RefusedError) Error() string { return e.Reason }
+
+// Hint is what to do instead.
+func (e *RefusedError) Hint() string { return e.Advice }
+
+// maxEvent is the largest event's file in bytes; GitHub's limit is 25 MB.
+const maxEvent = 25 << 20
+
+type eventRepo struct {
+	ID       int64  `json:"id"`
+	FullName string `json:"full_name"`
+	Owner    struct {
+		Login string `json:"login"`
+	} `json:"owner"`
+}
+
+type eventFile struct {
+	Repository  eventRepo `json:"repository"`
+	PullRequest *struct {
+		Number int       `json:"number"`
+		Head   eventSide `json:"head"`
+		Base   eventSide `json:"base"`
+		Labels []struct{ Name string }
+	} `json:"pull_request"`
+	MergeGroup *struct {
+		HeadSHA string `json:"head_sha"`
+		HeadRef string `json:"head_ref"`
+		BaseSHA string `json:"base_sha"`
+		BaseRef string `json:"base_ref"`
+	} `json:"merge_group"`
+	WorkflowRun *struct {
+		ID         int64     `json:"id"`
+		Attempt    int       `json:"run_attempt"`
+		Path       string    `json:"path"`
+		Event      string    `json:"event"`
+		Conclusion string    `json:"conclusion"`
+		HeadSHA    string    `json:"head_sha"`
+		HeadBranch string    `json:"head_branch"`
+		HeadRepo   eventRepo `json:"head_repository"`
+	} `json:"workflow_run"`
+	Workflow *struct {
+		Path string `json:"path"`
+	} `json:"workflow"`
+}
+
+type eventSide struct {
+	SHA  string     `json:"sha"`
+	Ref  string     `json:"ref"`
+	Repo *eventRepo `json:"repo"`
+}
+
+// ReadEvent reads the event of a job by its environment (GITHUB_EVENT_NAME,
+// GITHUB_EVENT_PATH and so on). An event in which a stranger's code would meet a
+// token is a [RefusedError].
+func ReadEvent(getenv func(string) string) (*Event, error) {
+	name := getenv("GITHUB_EVENT_NAME")
+	switch name {
+	case "":
+		return nil, errors.New("GITHUB_EVENT_NAME is not set: this runs in a job of GitHub Actions")
+	case "pull_request_target", "issue_comment":
+		return nil, &RefusedError{"the event " + name + " gives a pull request's code a token that can write", "use pull_request to measure, and workflow_run to report on forks"}
+	}
+	file, err := os.Open(getenv("GITHUB_EVENT_PATH"))
+	if err != nil {
+		return nil, fmt.Errorf("read the event: %w", err)
+	}
+	defer file.Close()
+	var f eventFile
+	if err := json.NewDecoder(io.LimitReader(file, maxEvent)).Decode(&f); err != nil {
+		return nil, fmt.Errorf("read the event: %w", err)
+	}
+	e := &Event{Name: name, Repo: getenv("GITHUB_REPOSITORY"), RepoID: f.Repository.ID, HeadRepo: f.Repository.ID}
+	e.Run, _ = strconv.ParseInt(getenv("GITHUB_RUN_ID"), 10, 64)
+	e.Attempt, _ = strconv.Atoi(getenv("GITHUB_RUN_ATTEMPT"))
+	e.Attempt = max(e.Attempt, 1)
+	e.Workflow = workflowPath(getenv("GITHUB_WORKFLOW_REF"))
+	e.HeadSHA = getenv("GITHUB_SHA")
+	if err := e.read(&f, getenv); err != nil {
+		return nil, err
+	}
+	if !isSHA(e.HeadSHA) || e.BaseSHA != "" && !isSHA(e.BaseSHA) {
+		return nil, fmt.Errorf("read the event: %.80q against %.80q are not commits", e.HeadSHA, e.BaseSHA)
+	}
+	return e, nil
+}
+
+func (e *Event) read(f *eventFile, getenv func(string) string) error {
+	switch e.Name {
+	case "pull_request":
+		p := f.PullRequest
+		if p == nil || p.Number <= 0 {
+			return errors.New("read the event: no pull request in it")
+		}
+		e.HeadSHA, e.HeadBranch, e.HeadRepo = p.Head.SHA, p.Head.Ref, 0
+		if r := p.Head.Repo; r != nil {
+			e.HeadRepo, e.HeadOwner = r.ID, r.Owner.Login
+		}
+		e.BaseSHA, e.BaseBranch = p.Base.SHA, p.Base.Ref
+		e.Pull = &Pull{Number: p.Number, HeadSHA: e.HeadSHA, HeadRef: e.HeadBranch, HeadRepo: e.HeadRepo, BaseSHA: e.BaseSHA, BaseRef: e.BaseBranch}
+	case "merge_group":
+		g := f.MergeGroup
+		if g == nil {
+			return errors.New("read the event: no merge group in it")
+		}
+		e.HeadSHA, e.HeadBranch = g.HeadSHA, strings.TrimPrefix(g.HeadRef, "refs/heads/")
+		e.BaseSHA, e.BaseBranch = g.BaseSHA, strings.TrimPrefix(g.BaseRef, "refs/heads/")
+	case "push", "schedule", "workflow_dispatch":
+		ref := getenv("GITHUB_REF")
+		branch, ok := strings.CutPrefix(ref, "refs/heads/")
+		if !ok {
+			return &RefusedError{fmt.Sprintf("%.80s is not a branch: its runs are nobody's baseline", ref), "on: {push: {branches: [main]}}"}
+		}
+		e.HeadBranch, e.BaseBranch = branch, branch
+	case "workflow_run":
+		w := f.WorkflowRun
+		if w == nil || w.ID == 0 {
+			return errors.New("read the event: no workflow run in it")
+		}
+		if w.Event != "pull_request" {
+			return &RefusedError{fmt.Sprintf("the run was caused by %.40s, not by a pull request: its own report job tells of it", w.Event), ""}
+		}
+		e.Run, e.HeadSHA, e.HeadBranch, e.Conclusion = w.ID, w.HeadSHA, w.HeadBranch, w.Conclusion
+		e.HeadRepo, e.HeadOwner = w.HeadRepo.ID, w.HeadRepo.Owner.Login
+		if w.Path == "" && f.Workflow != nil {
+			w.Path = f.Workflow.Path
+		}
+		w.Path, _, _ = strings.Cut(w.Path, "@")
+		e.Workflow = w.Path
+	default:
+		return &RefusedError{fmt.Sprintf("the event %.40s is not one that gate reports on", e.Name), "use pull_request, merge_group, push, schedule, workflow_dispatch or workflow_run"}
+	}
+	return nil
+}
+
+// workflowPath is the file in "owner/name/.github/workflows/x.yml@refs/heads/main".
+func workflowPath(ref string) string {
+	ref, _, _ = strings.Cut(ref, "@")
+	parts := strings.SplitN(ref, "/", 3)
+	if len(parts) < 3 || path.Clean(parts[2]) != parts[2] {
+		return ""
+	}
+	return parts[2]
+}
+
+// GuardMeasure refuses to measure where a stranger's code would run as root on a
+// machine that others use after it. It reads RUNNER_ENVIRONMENT; a runner that is
+// thrown away after each job is declared as ephemeral.
+func GuardMeasure(e *Event, getenv func(string) string, ephemeral bool) error {
+	if e.Name == "workflow_run" {
+		return &RefusedError{"a workflow_run job has a token and must not measure a pull request's code", "measure on pull_request"}
+	}
+	if e.Fork() && getenv("RUNNER_ENVIRONMENT") != "github-hosted" && !ephemeral {
+		return &RefusedError{"a fork's code would run as root on a self-hosted runner", "measure forks on GitHub's runners, or declare the runner ephemeral if each job gets a new one"}
+	}
+	return nil
+}

@@ -1,0 +1,199 @@
+package github
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	gh "github.com/google/go-github/v60/github"
+)
+
+// ErrMoved is that no open pull request has the measured commit as its head any
+// more: there is a newer push, or it was closed.
+var ErrMoved = errors.New("no open pull request has this head")
+
+// A Pull is what the API says of a pull request.
+type Pull struct {
+	Number   int
+	HeadSHA  string
+	HeadRef  string
+	HeadRepo int64 // 0: the fork was deleted
+	BaseSHA  string
+	BaseRef  string
+	Labels   []string
+}
+
+func newPull(p *gh.PullRequest) Pull {
+	out := Pull{
+		Number: p.GetNumber(), HeadSHA: p.GetHead().GetSHA(), HeadRef: p.GetHead().GetRef(), HeadRepo: p.GetHead().GetRepo().GetID(),
+		BaseSHA: p.GetBase().GetSHA(), BaseRef: p.GetBase().GetRef(),
+	}
+	for _, l := range p.Labels {
+		out.Labels = append(out.Labels, l.GetName())
+	}
+	return out
+}
+
+// Pull reads a pull request.
+func (c *Client) Pull(ctx context.Context, number int) (Pull, error) {
+	p, _, err := c.api.PullRequests.Get(ctx, c.owner, c.name, number)
+	if err != nil {
+		return Pull{}, failed(fmt.Sprintf("read pull request #%d", number), err)
+	}
+	return newPull(p), nil
+}
+
+// FindPull finds the open pull request of a head: the branch of an owner, whose
+// repository and commit must be these. It is how a fork's pull request is known:
+// the API's list is asked, not anything that the fork's code wrote. [ErrMoved]
+// where there is none; several are an error too, since they have different bases.
+func (c *Client) FindPull(ctx context.Context, owner, branch string, repo int64, sha string) (Pull, error) {
+	if owner == "" || branch == "" || repo == 0 || !isSHA(sha) {
+		return Pull{}, errors.New("find the pull request: the event does not tell owner, branch, repository and commit")
+	}
+	var found []Pull
+	for page := 1; page <= 5; {
+		var list []*gh.PullRequest
+		q := url.Values{"state": {"open"}, "head": {owner + ":" + branch}, "per_page": {strconv.Itoa(perPage)}, "limit": {strconv.Itoa(perPage)}, "page": {strconv.Itoa(page)}}
+		resp, err := c.get(ctx, "pulls", q, &list)
+		if err != nil {
+			return Pull{}, failed("find the pull request of "+short(sha), err)
+		}
+		for _, p := range list {
+			// Some forges ignore the filter.
+			if pull := newPull(p); pull.HeadSHA == sha && pull.HeadRepo == repo && pull.HeadRef == branch && p.GetState() != "closed" {
+				found = append(found, pull)
+			}
+		}
+		if page = resp.NextPage; page == 0 {
+			break
+		}
+	}
+	switch len(found) {
+	case 0:
+		return Pull{}, fmt.Errorf("find the pull request of %s: %w", short(sha), ErrMoved)
+	case 1:
+		return found[0], nil
+	}
+	return Pull{}, fmt.Errorf("find the pull request of %s: #%d and #%d have the same head, and different bases", short(sha), found[0].Number, found[1].Number)
+}
+
+// maxFile is the largest file that [Client.File] reads, in bytes: a config's limit.
+const maxFile = 1 << 20
+
+// File reads a file of a commit. The error is [ErrNotFound] where the commit has
+// none.
+func (c *Client) File(ctx context.Context, path, sha string) ([]byte, error) {
+	what := fmt.Sprintf("read %s of %s", path, short(sha))
+	if !isSHA(sha) {
+		return nil, fmt.Errorf("%s: not a commit", what)
+	}
+	file, _, _, err := c.api.Repositories.GetContents(ctx, c.owner, c.name, strings.TrimPrefix(path, "./"), &gh.RepositoryContentGetOptions{Ref: sha})
+	if err != nil {
+		return nil, failed(what, err)
+	}
+	if file == nil || file.GetType() != "file" || file.GetSize() > maxFile {
+		return nil, fmt.Errorf("%s: not a file of at most 1 MB", what)
+	}
+	text, err := file.GetContent()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", what, err)
+	}
+	return []byte(text), nil
+}
+
+// Accepted tells who set a label that a pull request has now, if they did so after
+// the given time and may write to the repository; empty where that is not so. The
+// time is that of the measured workflow run by the API's word, which every push
+// makes anew and a re-run keeps: what was pushed after the label was set is never
+// accepted by it.
+func (c *Client) Accepted(ctx context.Context, pull int, label string, since time.Time) (by string, err error) {
+	what := fmt.Sprintf("read who labelled #%d", pull)
+	if since.IsZero() {
+		return "", fmt.Errorf("%s: the time of the workflow run is not known", what)
+	}
+	var last *gh.IssueEvent
+	for page := 1; page <= 20; {
+		var list []*gh.IssueEvent
+		q := url.Values{"per_page": {strconv.Itoa(perPage)}, "page": {strconv.Itoa(page)}}
+		resp, err := c.get(ctx, fmt.Sprintf("issues/%d/events", pull), q, &list)
+		if err != nil {
+			return "", failed(what, err)
+		}
+		for _, e := range list {
+			if (e.GetEvent() == "labeled" || e.GetEvent() == "unlabeled") && strings.EqualFold(e.GetLabel().GetName(), label) &&
+				(last == nil || !e.GetCreatedAt().Before(last.GetCreatedAt().Time)) {
+				last = e
+			}
+		}
+		if page = resp.NextPage; page == 0 {
+			break
+		}
+	}
+	if last == nil || last.GetEvent() != "labeled" || !last.GetCreatedAt().After(since) {
+		return "", nil
+	}
+	login := last.GetActor().GetLogin()
+	if login == "" {
+		return "", nil
+	}
+	// Who may only triage can label too: the label is not enough.
+	level, _, err := c.api.Repositories.GetPermissionLevel(ctx, c.owner, c.name, url.PathEscape(login))
+	switch err = failed(what, err); {
+	case errors.Is(err, ErrNotFound):
+		return "", nil
+	case err != nil:
+		return "", err
+	}
+	if p := level.GetPermission(); p != "admin" && p != "write" {
+		return "", nil
+	}
+	return login, nil
+}
+
+// DiffLines are the lines that a pull request adds or changes, by file: where an
+// annotation is shown.
+func (c *Client) DiffLines(ctx context.Context, pull int) (map[string]map[int]bool, error) {
+	lines := map[string]map[int]bool{}
+	for page := 1; page <= 10; {
+		files, resp, err := c.api.PullRequests.ListFiles(ctx, c.owner, c.name, pull, &gh.ListOptions{PerPage: perPage, Page: page})
+		if err != nil {
+			return nil, failed(fmt.Sprintf("read the diff of #%d", pull), err)
+		}
+		for _, f := range files {
+			lines[f.GetFilename()] = patchLines(f.GetPatch())
+		}
+		if page = resp.NextPage; page == 0 {
+			break
+		}
+	}
+	return lines, nil
+}
+
+// patchLines are the new numbers of the added lines of a unified diff.
+func patchLines(patch string) map[int]bool {
+	lines := map[int]bool{}
+	n := 0
+	for l := range strings.SplitSeq(patch, "\n") {
+		switch {
+		case strings.HasPrefix(l, "@@"):
+			_, rest, _ := strings.Cut(l, "+")
+			end := strings.IndexAny(rest, ", @")
+			if end < 0 {
+				end = len(rest)
+			}
+			n, _ = strconv.Atoi(rest[:end])
+		case n == 0 || strings.HasPrefix(l, `\`), strings.HasPrefix(l, "-"):
+		case strings.HasPrefix(l, "+"):
+			lines[n] = true
+			n++
+		default:
+			n++
+		}
+	}
+	return lines
+}
