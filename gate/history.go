@@ -2,7 +2,10 @@ package gate
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
+	"sync"
+	"sync/atomic"
 
 	"github.com/org/ebpf-bench-gate/bench"
 )
@@ -64,6 +67,20 @@ func CompareHistory(head *bench.Run, history []*bench.Run, p Policy) *Report {
 		r.Summary = "nothing to compare with: no stored run has a measure of these benchmarks that has a limit."
 	}
 	return r
+}
+
+// parallel calls do for 0 to n-1 on all processors.
+func parallel(n int, do func(i int)) {
+	var next atomic.Int64
+	var workers sync.WaitGroup
+	for range min(n, runtime.GOMAXPROCS(0)) {
+		workers.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+				do(i)
+			}
+		})
+	}
+	workers.Wait()
 }
 
 // againstHistory judges a row by stored results, newest first: by its own

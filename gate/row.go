@@ -36,10 +36,7 @@ func newRow(base, head *bench.Result, now time.Time, p Policy) *row {
 	if r == nil {
 		r = base
 	}
-	m, ok := bench.LookupMeasure(r.Measure)
-	if !ok { // of a later version, or imported: the careful reading
-		m = bench.Measure{Name: r.Measure, Better: bench.Lower}
-	}
+	m := measureOf(r.Measure)
 	w := &row{measure: m, base: base, head: head, now: now, test: p.Test, limit: p.limit(r.Benchmark, r.Measure)}
 	w.Comparison = Comparison{
 		Benchmark: r.Benchmark, Program: r.Program, Measure: r.Measure, Unit: m.Unit, Kind: r.Kind,

@@ -335,7 +335,3 @@ func (w *row) fixed(reason string) {
 	w.Verdict, w.Reason = Regressed, reason
 	w.Judged, w.Warn, w.Open = true, false, false
 }
-
-// sinceChange is how many of the values, newest first, are from after the last
-// change point.
-func sinceChange(x []float64) int { return len(x) }

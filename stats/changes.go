@@ -67,19 +67,18 @@ func Changes(x []float64, o ChangeOptions) []Change {
 	if !(scale > 0) {
 		return nil
 	}
-	x = slices.Clone(x)
-	low := slices.Min(x)
-	for i := range x {
-		x[i] = x[i]/scale - low/scale
-	}
-	if hasNaN(x) || math.IsInf(scale, 0) {
+	if math.IsInf(scale, 0) {
 		return nil
+	}
+	low := slices.Min(x)
+	series, shuffled := make([]value, len(x)), make([]value, len(x))
+	for i := range x {
+		series[i].x = x[i]/scale - low/scale
 	}
 	rnd := rand.New(rand.NewPCG(o.Seed, 0x6a09e667f3bcc909))
 	edges := []int{0, len(x)}
-	best := []split{divide(x, o.MinSize)} // of each part
+	best := []split{measure(series, o.MinSize)} // of each part
 	var found []Change
-	shuffled := make([]float64, len(x))
 	for {
 		part := 0
 		for i := range best {
@@ -90,7 +89,7 @@ func Changes(x []float64, o ChangeOptions) []Change {
 		if best[part].q <= 0 {
 			break
 		}
-		p := permuted(x, shuffled, edges, best[part].q, o, rnd)
+		p := permuted(series, shuffled, edges, best[part].q, o, rnd)
 		if p > o.Level {
 			break
 		}
@@ -98,8 +97,8 @@ func Changes(x []float64, o ChangeOptions) []Change {
 		at := from + best[part].at
 		found = append(found, Change{At: at, P: p})
 		edges = slices.Insert(edges, part+1, at)
-		best[part] = divide(x[from:at], o.MinSize)
-		best = slices.Insert(best, part+1, divide(x[at:to], o.MinSize))
+		best[part] = measure(series[from:at], o.MinSize)
+		best = slices.Insert(best, part+1, measure(series[at:to], o.MinSize))
 	}
 	slices.SortFunc(found, func(a, b Change) int { return a.At - b.At })
 	return found
@@ -107,11 +106,11 @@ func Changes(x []float64, o ChangeOptions) []Change {
 
 // permuted is the p-value of a q among the largest ones of shuffled series, or any
 // number above the level once it is known to be.
-func permuted(x, shuffled []float64, edges []int, q float64, o ChangeOptions, rnd *rand.Rand) float64 {
+func permuted(series, shuffled []value, edges []int, q float64, o ChangeOptions, rnd *rand.Rand) float64 {
 	all := float64(o.Permutations + 1)
 	reached := 0.0
 	for range o.Permutations {
-		copy(shuffled, x)
+		copy(shuffled, series)
 		top := 0.0
 		for i := range len(edges) - 1 {
 			part := shuffled[edges[i]:edges[i+1]]
@@ -139,32 +138,47 @@ type split struct {
 	q  float64
 }
 
+// A value carries the sum of its distances to all values of its part, which no
+// shuffling within the part changes.
+type value struct{ x, all float64 }
+
+// measure sets the distances of a part and divides it.
+func measure(part []value, least int) split {
+	for i := range part {
+		sum := 0.0
+		for j := range part {
+			sum += math.Abs(part[i].x - part[j].x)
+		}
+		part[i].all = sum
+	}
+	return divide(part, least)
+}
+
 // divide tries every place. Moving one value from the right to the left takes its
 // distances to the one side out of that side's sum and adds those to the other.
-func divide(x []float64, least int) split {
-	n := len(x)
+func divide(part []value, least int) split {
+	n := len(part)
 	var best split
 	if n < 2*least {
 		return best
 	}
-	var left, right, total float64 // sums of distances within
-	for i, v := range x {
-		for _, u := range x[:i] {
-			right += math.Abs(v - u)
-		}
+	total := 0.0
+	for i := range part {
+		total += part[i].all / 2
 	}
-	total = right
-	for k, v := range x[:n-least] {
-		for _, u := range x[:k] {
-			left += math.Abs(v - u)
+	left, right := 0.0, total // sums of distances within
+	for k := range n - least {
+		v := part[k]
+		toLeft := 0.0
+		for i := range part[:k] {
+			toLeft += math.Abs(v.x - part[i].x)
 		}
-		for _, u := range x[k+1:] {
-			right -= math.Abs(v - u)
-		}
-		a, b := float64(k+1), float64(n-k-1)
+		left += toLeft
+		right -= v.all - toLeft
 		if k+1 < least {
 			continue
 		}
+		a, b := float64(k+1), float64(n-k-1)
 		cross := total - left - right
 		energy := 2*cross/(a*b) - left/(a*(a-1)/2) - right/(b*(b-1)/2)
 		if q := a * b / (a + b) * energy; q > best.q {
