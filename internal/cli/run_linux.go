@@ -169,14 +169,14 @@ func (c Command) measure(ctx context.Context, f runFlags, args []string) (err er
 	err = f.print(c, report, time.Since(start))
 	c.printFailures(f, res.Failures)
 	switch {
-	case err != nil:
+	case f.base != "" && err != nil, len(res.Failures) > 0 && err != nil:
 		return err
 	case len(res.Failures) > 0:
 		return &exitError{code: exitUnmeasured, err: fmt.Errorf("not everything was measured: %w", res.Failures[0])}
-	case !report.Asked && len(res.Head.Results) == 0:
+	case f.base == "" && len(res.Head.Results) == 0:
 		return &exitError{code: exitUnmeasured, err: errors.New("nothing could be measured"), hint: "the report above says why; gate doctor says what this host can measure"}
 	}
-	return nil
+	return err
 }
 
 // printFailures tells which benchmarks could not be measured. What has a place in
