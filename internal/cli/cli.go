@@ -42,6 +42,8 @@ type Command struct {
 func (c Command) Main(args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	// A round may take seconds. Who asks again does not want to wait for its end.
+	context.AfterFunc(ctx, stop)
 	root := c.root()
 	root.SetArgs(args[1:])
 	root.SetIn(c.Stdin)
