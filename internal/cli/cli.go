@@ -210,6 +210,7 @@ and how sure it is.`),
 	}
 	root.SetFlagErrorFunc(misused)
 	root.AddCommand(c.run(), c.compare(), c.baseline(), c.noise(), c.doctor(), c.version())
+	root.AddCommand(c.history())
 	root.Args = takesVerb
 	return root
 }
