@@ -91,6 +91,10 @@ func (r *Result) check() error {
 		return errors.New("no name")
 	case len(r.Benchmark) > maxName || len(r.Measure) > maxName:
 		return fmt.Errorf("name longer than %d bytes", maxName)
+	case len(r.Lines) > MaxLines:
+		return fmt.Errorf("%d lines, at most %d", len(r.Lines), MaxLines)
+	case !finite(r.Worst):
+		return errors.New("worst is not a finite number")
 	}
 	last := -1
 	for _, s := range r.Samples {

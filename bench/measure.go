@@ -43,6 +43,7 @@ type Measure struct {
 // Names of the measures that code refers to.
 const (
 	Latency         = "latency"
+	Insns           = "insns"
 	Runs            = "runs"
 	RecursionMisses = "recursion_misses"
 	VerifiedInsns   = "verified_insns"
@@ -59,6 +60,7 @@ const (
 // names them, where it has them.
 var measures = []Measure{
 	{Latency, "ns", Lower, false, false, "time of one run of the program"},
+	{Insns, "insns", Lower, true, false, "BPF instructions executed in one run, on average over the packets; a 64-bit constant is one, and helpers count as their call"},
 	{Runs, "count", Lower, false, false, "runs of the program during one round of work"},
 	{RecursionMisses, "count", Lower, false, false, "runs the kernel skipped because the program was already running on that CPU"},
 	{VerifiedInsns, "insns", Lower, true, true, "instructions the verifier processed, of at most 1,000,000"},

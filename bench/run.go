@@ -117,6 +117,12 @@ type Result struct {
 	// Answer is what the program returned, such as "XDP_PASS".
 	Answer   string   `json:"answer,omitempty"`
 	Warnings []string `json:"warnings,omitempty"`
+	// Worst is the value of the packet that costs most, for measures that are
+	// an average over packets and known for each; 0 where it is not known.
+	Worst float64 `json:"worst,omitempty"`
+	// Lines are where head differs from base, those that cost most more first,
+	// at most [MaxLines]; see [ExplainLines]. Only head has them.
+	Lines []LineCount `json:"lines,omitempty"`
 }
 
 // Control names the result of a session's control: in base's run the base of one

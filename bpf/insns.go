@@ -72,6 +72,12 @@ func (m *Micro) Insns() (out *Insns, err error) {
 	err = m.s.do(func() error {
 		out = &Insns{}
 		for i, side := range m.sides {
+			if j := slices.IndexFunc(m.sides[:i], func(o Side) bool { return o.Object == side.Object }); j >= 0 {
+				same := out.Sides[j] // the control
+				same.Name = side.Name
+				out.Sides = append(out.Sides, same)
+				continue
+			}
 			c, err := m.insnsOf(i)
 			if err != nil {
 				return fmt.Errorf("executed instructions of %s: %w", side.Name, err)

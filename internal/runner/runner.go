@@ -127,6 +127,9 @@ type benchCase struct {
 	final   bool
 	results [][]*bench.Result // by side, then by measure
 	control []*bench.Result   // by side; nil: another case carries the control
+	// exact results, by side, are known before the first round and take no part
+	// in rounds and looks.
+	exact [][]*bench.Result
 }
 
 // A lane measures one benchmark, round by round.
@@ -212,6 +215,7 @@ func (r *run) prepareOne(b bench.Benchmark) error {
 			c.results[i] = append(c.results[i], res)
 		}
 	}
+	r.exact(c, at)
 	r.cases = append(r.cases, c)
 	return nil
 }
@@ -377,6 +381,7 @@ func (c *benchCase) drop() {
 	for _, res := range c.all() {
 		res.Samples, res.Looks = nil, nil
 	}
+	c.exact = nil
 }
 
 // collect writes the results so far into the runs, static ones first.
@@ -386,6 +391,11 @@ func (r *run) collect() {
 		for _, c := range r.cases {
 			for _, res := range c.results[i] {
 				out.Results = append(out.Results, *res)
+			}
+			if c.exact != nil {
+				for _, res := range c.exact[i] {
+					out.Results = append(out.Results, *res)
+				}
 			}
 			if c.control != nil {
 				out.Results = append(out.Results, *c.control[i])
