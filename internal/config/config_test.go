@@ -155,11 +155,11 @@ func TestParsePolicyAlone(t *testing.T) {
 		t.Errorf("%v, %v", p, err)
 	}
 	for src, want := range map[string]string{
-		"version: 2":                      "f:1:10: version \"2\" is not known",
-		"policy: {}":                      "f:1:1: the config has no version",
-		"[]":                              "f:1:1: the config must be a mapping, not a list",
-		"version: 1\npolicy: {alfa: 1}":   `f:2:10: unknown key "alfa" in policy`,
-		"version: 1\npolicy: {insns: {}}": "f:2:10: insns is not known to this version",
+		"version: 2":                             "f:1:10: version \"2\" is not known",
+		"policy: {}":                             "f:1:1: the config has no version",
+		"[]":                                     "f:1:1: the config must be a mapping, not a list",
+		"version: 1\npolicy: {alfa: 1}":          `f:2:10: unknown key "alfa" in policy`,
+		"version: 1\npolicy: {kernel_insns: {}}": "f:2:10: kernel_insns is not known to this version",
 	} {
 		if p, err := ParsePolicy("f", []byte(src)); err == nil || !strings.HasPrefix(err.Error(), want) || p.Limits != nil {
 			t.Errorf("%q: %v, want %q", src, err, want)

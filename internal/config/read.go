@@ -21,7 +21,7 @@ import (
 // has read about it, and has not mistyped.
 var later = map[string]bool{
 	"agents": true, "agent": true, "work": true, "min_runs": true, "loader": true,
-	"insns": true, "kernel_insns": true,
+	"kernel_insns": true,
 }
 
 // fields are the keys that a mapping may have, and who reads them.
