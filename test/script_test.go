@@ -38,13 +38,13 @@ func TestMain(m *testing.M) {
 //	                       network namespace of its own
 //	ended CODE             the background command that was waited for ended so;
 //	                       -1: by a signal
-//	await PATTERN          wait until the newest background command's standard
-//	                       error contains the text
+//	await FILE:TEXT        wait until the file contains the text
 //	mkrun FILE [KEY=VALUE]... write a run file; see [mkrun]
 //	repeat N CMD ARG...    run a command N times; it must succeed each time
 //	ntimes N TEXT          the last standard output contains TEXT N times
 //
-// $EXAMPLE is a copy of examples/fun-xdp, $TOP this repository.
+// The condition [root] is what it says. $EXAMPLE is a copy of examples/fun-xdp, $TOP
+// this repository.
 func TestScripts(t *testing.T) {
 	runScripts(t, testscript.Params{Dir: "script"})
 }
@@ -53,6 +53,11 @@ func runScripts(t *testing.T, p testscript.Params) {
 	top, err := filepath.Abs("..")
 	if err != nil {
 		t.Fatal(err)
+	}
+	// The host is asked before anything looks for leaks: a probe may leave the
+	// process's first thread, which Go cannot end, in a namespace of its own.
+	for _, f := range testkernel.Features() {
+		_ = testkernel.Probe(f)
 	}
 	p.Setup = func(env *testscript.Env) error {
 		env.Values[theT{}] = env.T().(serial).T
@@ -84,6 +89,12 @@ func runScripts(t *testing.T, p testscript.Params) {
 		"repeat":    repeat,
 		"ntimes":    ntimes,
 	}
+	p.Condition = func(cond string) (bool, error) {
+		if cond != "root" {
+			return false, fmt.Errorf("unknown condition %q", cond)
+		}
+		return os.Geteuid() == 0, nil
+	}
 	p.RequireUniqueNames = true
 	if deadline, ok := t.Deadline(); ok {
 		p.Deadline = deadline
@@ -104,12 +115,8 @@ func (t serial) Run(name string, f func(testscript.T)) {
 	})
 }
 
-// theT is the key of the script's *testing.T, lastBackground of the last command
-// that measuring or await looked at.
-type (
-	theT           struct{}
-	lastBackground struct{ *testscript.TestScript }
-)
+// theT is the key of the script's *testing.T.
+type theT struct{}
 
 // copySources copies what a checkout of the example has, and not what somebody
 // built in it.
