@@ -33,6 +33,7 @@ var rooms = map[string][]string{
 	"internal/render":     {"gate", "bench"},
 	"internal/github":     {"bench", "gate", "internal/store"},
 	"internal/runner":     {"bench", "bpf", "gate"},
+	"internal/record":     {"bench", "stats", "bpf", "gate", "internal/build", "internal/config"},
 	"internal/figures":    {"bench", "stats", "bpf", "gate", "internal/build", "internal/config", "internal/runner"},
 	"internal/cli": {"bench", "stats", "bpf", "gate", "internal/packet", "internal/config", "internal/build",
 		"internal/store", "internal/render", "internal/github", "internal/runner"},
