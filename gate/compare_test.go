@@ -399,3 +399,26 @@ func FuzzCompare(f *testing.F) {
 		}
 	})
 }
+
+// Rounds beyond Tukey's fences are counted, by the side on which head is worse, and
+// take part all the same.
+func TestOutliers(t *testing.T) {
+	a := slices.Repeat([]float64{100}, 40)
+	b := make([]float64, 40)
+	for i := range b {
+		b[i] = 100 + float64(i%5) // quartiles 101 and 103, fences 98 and 106, 95 and 109
+	}
+	b[3], b[7], b[11] = 107, 150, 97
+	for measure, want := range map[string]gate.Outliers{"latency": {Worse: 2, Better: 1, Severe: 1}} {
+		c := row(t, gate.Compare(newRun("a", "s", result(measure, 0, a...)), newRun("b", "s", result(measure, 0, b...)), latencyPolicy(0.05)), "p/x", measure)
+		if c.Outliers == nil || *c.Outliers != want || c.Rounds != 40 {
+			t.Errorf("%s: %+v in %d rounds", measure, c.Outliers, c.Rounds)
+		}
+	}
+	for i := range b {
+		b[i] = 100 + float64(i%5)
+	}
+	if c := row(t, gate.Compare(newRun("a", "s", result("latency", 0, a...)), newRun("b", "s", result("latency", 0, b...)), latencyPolicy(0.05)), "p/x", "latency"); c.Outliers != nil {
+		t.Errorf("none: %+v", c.Outliers)
+	}
+}

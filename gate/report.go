@@ -122,6 +122,9 @@ type Comparison struct {
 	Exact    bool      `json:"exact,omitempty"`
 	// Rounds is the number of pairs at the look that decided, or at the last one.
 	Rounds int `json:"rounds,omitempty"`
+	// Outliers are the rounds that Tukey's fences set apart; nil: none, or not
+	// paired. They are counted and shown, and take part like all others.
+	Outliers *Outliers `json:"outliers,omitempty"`
 	// P is the p-value that decided, or the smallest one if none did.
 	P *float64 `json:"p,omitempty"`
 	// T is Welch's or the paired t statistic with its two-sided p, for those
@@ -151,6 +154,14 @@ type Interval struct {
 	Low   float64 `json:"low"`
 	High  float64 `json:"high"`
 	Level float64 `json:"level"`
+}
+
+// Outliers count rounds whose change lies more than 1.5 interquartile ranges outside
+// the quartiles of all (Tukey 1977).
+type Outliers struct {
+	Worse  int `json:"worse"`  // beyond them on head's bad side
+	Better int `json:"better"` // on its good side
+	Severe int `json:"severe"` // of both, those more than 3 ranges outside
 }
 
 // A TStatistic is the classical t-test of the same samples.

@@ -283,6 +283,10 @@ func (w *row) show(v *view, p float64) {
 	if v.tOK {
 		w.T = &TStatistic{T: v.t.T, Freedom: v.t.Freedom, P: v.t.P}
 	}
+	w.Outliers = nil
+	if o := stats.Tukey(v.noise); o.Count() > 0 {
+		w.Outliers = &Outliers{Worse: o.HighMild + o.HighSevere, Better: o.LowMild + o.LowSevere, Severe: o.LowSevere + o.HighSevere}
+	}
 	w.Change, w.Interval, w.Margin = nil, nil, nil
 	if v.scale == 0 {
 		return
