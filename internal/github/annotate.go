@@ -56,7 +56,7 @@ func Annotate(w io.Writer, all []Annotation, lines map[string]map[int]bool) {
 // step.
 type Outputs map[string]string
 
-var harmless = regexp.MustCompile(`^[A-Za-z0-9 _./:#@~+-]{0,1024}$`)
+var harmless = regexp.MustCompile(`^[A-Za-z0-9 _./:#@~+-]{0,1000}$`)
 
 // Write appends the outputs to the file that GITHUB_OUTPUT names; without one it
 // does nothing. A value of other characters is an error.

@@ -54,7 +54,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if resp.StatusCode < 300 {
 		// Otherwise go-github refuses by itself what comes after the last request
 		// of an hour, without a chance to wait.
-		resp.Header.Del("X-Ratelimit-Remaining")
+		resp.Header.Del("X-Ratelimit-Reset")
 	}
 	resp.Body = limited{io.LimitReader(resp.Body, maxJSON), resp.Body}
 	return resp, nil

@@ -1,0 +1,151 @@
+package githubtest
+
+import (
+	"encoding/json"
+	"net/http"
+	"time"
+	"unicode/utf8"
+)
+
+func (c *Comment) json() map[string]any {
+	return map[string]any{"id": c.ID, "body": c.Body, "user": map[string]any{"login": c.Login, "type": c.Type}}
+}
+
+func (s *Server) comments(w http.ResponseWriter, r *http.Request) {
+	var list []map[string]any
+	for _, c := range s.Comments {
+		if int64(c.Pull) == number(r, "n") {
+			list = append(list, c.json())
+		}
+	}
+	page(s, w, r, list, "")
+}
+
+// body reads what a comment may be; GitHub answers 422 to more.
+func body(w http.ResponseWriter, r *http.Request) (string, bool) {
+	var in struct{ Body string }
+	if json.NewDecoder(r.Body).Decode(&in) != nil || in.Body == "" || utf8.RuneCountInString(in.Body) > 65536 {
+		refuse(w, 422, "Validation Failed")
+		return "", false
+	}
+	return in.Body, true
+}
+
+// Me is who writes with the token.
+func (s *Server) me() (login, kind string) {
+	if s.User != "" {
+		return s.User, "User"
+	}
+	return "github-actions[bot]", "Bot"
+}
+
+func (s *Server) create(w http.ResponseWriter, r *http.Request) {
+	if text, ok := body(w, r); ok {
+		s.nextID++
+		c := &Comment{ID: s.nextID, Pull: int(number(r, "n")), Body: text}
+		c.Login, c.Type = s.me()
+		s.Comments = append(s.Comments, c)
+		send(w, 201, c.json())
+	}
+}
+
+func (s *Server) edit(w http.ResponseWriter, r *http.Request) {
+	for _, c := range s.Comments {
+		if c.ID != number(r, "id") {
+			continue
+		}
+		if text, ok := body(w, r); ok {
+			c.Body = text
+			c.Edits++
+			send(w, 200, c.json())
+		}
+		return
+	}
+	refuse(w, 404, "Not Found")
+}
+
+func (s *Server) events(w http.ResponseWriter, r *http.Request) {
+	var list []map[string]any
+	for _, e := range s.Events {
+		if int64(e.Pull) == number(r, "n") {
+			list = append(list, map[string]any{
+				"event": e.Event, "label": map[string]any{"name": e.Label}, "actor": map[string]any{"login": e.Actor},
+				"created_at": e.Created.UTC().Format(time.RFC3339),
+			})
+		}
+	}
+	page(s, w, r, list, "")
+}
+
+func (s *Server) permission(w http.ResponseWriter, r *http.Request) {
+	p, ok := s.Permissions[r.PathValue("login")]
+	if !ok {
+		refuse(w, 404, "Not Found")
+		return
+	}
+	send(w, 200, map[string]any{"permission": p})
+}
+
+func (s *Server) status(w http.ResponseWriter, r *http.Request) {
+	var in struct {
+		State, Context, Description string
+		TargetURL                   string `json:"target_url"`
+	}
+	if json.NewDecoder(r.Body).Decode(&in) != nil || utf8.RuneCountInString(in.Description) > 140 {
+		refuse(w, 422, "description is too long (maximum is 140 characters)")
+		return
+	}
+	s.Statuses = append(s.Statuses, Status{r.PathValue("sha"), in.State, in.Context, in.Description, in.TargetURL})
+	send(w, 201, map[string]any{"id": 1})
+}
+
+func (p Pull) json() map[string]any {
+	state := p.State
+	if state == "" {
+		state = "open"
+	}
+	var repo any = map[string]any{"id": p.HeadRepo}
+	if p.HeadRepo == 0 {
+		repo = nil
+	}
+	return map[string]any{
+		"number": p.Number, "state": state,
+		"head": map[string]any{"ref": p.HeadRef, "sha": p.HeadSHA, "repo": repo},
+		"base": map[string]any{"ref": p.BaseRef, "sha": p.BaseSHA},
+	}
+}
+
+func (s *Server) pulls(w http.ResponseWriter, r *http.Request) {
+	var list []map[string]any
+	for _, p := range s.Pulls {
+		q := r.URL.Query()
+		if h := q.Get("head"); h != "" && h != p.HeadOwner+":"+p.HeadRef || q.Get("state") == "open" && p.State == "closed" {
+			continue
+		}
+		list = append(list, p.json())
+	}
+	page(s, w, r, list, "")
+}
+
+func (s *Server) pull(w http.ResponseWriter, r *http.Request) {
+	for _, p := range s.Pulls {
+		if int64(p.Number) == number(r, "n") {
+			send(w, 200, p.json())
+			return
+		}
+	}
+	refuse(w, 404, "Not Found")
+}
+
+func (s *Server) files(w http.ResponseWriter, r *http.Request) {
+	var list []map[string]any
+	for _, p := range s.Pulls {
+		if int64(p.Number) != number(r, "n") {
+			continue
+		}
+		for name, patch := range p.Files {
+			list = append(list, map[string]any{"filename": name, "patch": patch})
+		}
+	}
+	page(s, w, r, list, "")
+}
