@@ -140,6 +140,10 @@ type Sample struct {
 	// there is none. It is shown, and scales margins; it is never subtracted
 	// before judging.
 	Floor float64 `json:"floor,omitempty"`
+	// Twin is the reading of the same program with its code moved, as an edit of
+	// code that is never executed moves it, in the same round; only base has it.
+	// 0: there is none.
+	Twin float64 `json:"twin,omitempty"`
 	// Offset is where the program's machine code starts within its 64-byte
 	// line, 0 to 63; -1 where unknown.
 	Offset int `json:"offset"`

@@ -152,6 +152,15 @@ func enter(first, ins asm.Instruction) (entry, rest asm.Instruction) {
 	return entry, first.WithSymbol("")
 }
 
+// Shifted is the object with its code moved by n bytes (0 to 63) in every layout,
+// against where the other sides have theirs: as an edit of code that is never
+// executed moves it, and without executing anything for it.
+func (o *Object) Shifted(n int) *Object {
+	s := *o
+	s.shift = n
+	return &s
+}
+
 // Twin is the object with n more instructions at the entry of the program that
 // are never executed: an edit of cold code. All that it can change is where the
 // program's code lies, so a difference between an object and its twin is one of
@@ -184,13 +193,24 @@ type placer struct {
 // place loads one side with its body at phase, and starting at offset start of
 // its cache line; start -1 takes what comes, and tells it.
 func (m *Micro) place(side, phase, start int) (t *target, at int, err error) {
+	if t, at, err = m.lay(side, phase, start); err != nil {
+		return nil, -1, err
+	}
+	if err := m.addDrains(t); err != nil {
+		return nil, -1, err
+	}
+	return t, at, nil
+}
+
+// lay is place without the drainers, which only the load that stays needs.
+func (m *Micro) lay(side, phase, start int) (t *target, at int, err error) {
 	p := &m.placers[side]
 	if m.s.Unpadded {
-		t, err = m.load(side, nil)
+		t, err = m.loadAt(side, nil)
 		return t, -1, err
 	}
 	y := layout{rng: m.rng}
-	front, ok := fit(phase)
+	front, ok := fit((phase + m.sides[side].Object.shift) % cacheLine)
 	if ok && !p.hopeless {
 		y.front = front
 		if y.tail, err = m.tail(side, p, y); err != nil {
@@ -199,13 +219,13 @@ func (m *Micro) place(side, phase, start int) (t *target, at int, err error) {
 	}
 	if !ok || p.hopeless {
 		y = layout{rng: m.rng, tail: layout{rng: m.rng}.draw()}
-		t, err = m.load(side, &y)
+		t, err = m.loadAt(side, &y)
 		return t, -1, err
 	}
 	// Each try hits one of four places; before Linux 5.18, one of sixteen.
 	const tries = 24
 	for try := 0; ; try++ {
-		if t, err = m.load(side, &y); err != nil {
+		if t, err = m.loadAt(side, &y); err != nil {
 			return nil, -1, err
 		}
 		at = t.load.offset()
@@ -222,7 +242,7 @@ func (m *Micro) tail(side int, p *placer, y layout) (int, error) {
 	if n, ok := p.tails[y.front]; ok {
 		return n, nil
 	}
-	t, err := m.load(side, &y)
+	t, err := m.loadAt(side, &y)
 	if err != nil {
 		return 0, err
 	}

@@ -28,6 +28,7 @@ type Object struct {
 	// setups of the config by program; those of other programs matter too,
 	// since a program array may hold them.
 	programs map[string]bench.Program
+	shift    int // see Shifted
 }
 
 // OpenObject reads an object file. The error says whether the file is empty,

@@ -84,6 +84,7 @@ func Compare(base, head *bench.Run, p Policy) *Report {
 	}
 	judgeFamily(family, p)
 	r.warnOfNoise(family)
+	judgeLayout(family, base, head)
 	r.control(control, family, p)
 	for _, w := range rows {
 		w.settleWaiver()

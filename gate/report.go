@@ -140,11 +140,15 @@ type Comparison struct {
 	Margin *float64 `json:"margin,omitempty"`
 	// Detectable is the smallest slowdown, as a ratio of base, that this run
 	// would have called Regressed nine times in ten.
-	Detectable *float64  `json:"detectable,omitempty"`
-	Boundary   *Boundary `json:"boundary,omitempty"`
-	Reason     string    `json:"reason,omitempty"` // why this verdict, where the numbers do not say
-	Path       string    `json:"path,omitempty"`
-	Warnings   []string  `json:"warnings,omitempty"`
+	Detectable *float64 `json:"detectable,omitempty"`
+	// LayoutFloor is the most that moving code alone changes this benchmark here,
+	// as a ratio of base; Layout tells that Change is no more than that.
+	LayoutFloor *float64  `json:"layout_floor,omitempty"`
+	Layout      bool      `json:"layout,omitempty"`
+	Boundary    *Boundary `json:"boundary,omitempty"`
+	Reason      string    `json:"reason,omitempty"` // why this verdict, where the numbers do not say
+	Path        string    `json:"path,omitempty"`
+	Warnings    []string  `json:"warnings,omitempty"`
 }
 
 // An Interval holds the true change with probability Level, each side missing it

@@ -193,14 +193,7 @@ func (r *run) prepareOne(b bench.Benchmark) error {
 		}
 	}
 	c := &benchCase{Benchmark: b, results: make([][]*bench.Result, len(r.Sides))}
-	if b.Veth == nil && len(sides) == 2 && !slices.ContainsFunc(r.cases, func(c *benchCase) bool { return c.control != nil }) {
-		// The first benchmark carries the session's control.
-		for range sides {
-			c.control = append(c.control, &bench.Result{Benchmark: bench.Control, Program: b.Program, Measure: bench.Latency, Kind: bench.Micro})
-		}
-		sides = append(sides, bpf.Side{Name: "control", Object: sides[0].Object})
-	}
-	l, err := r.open(b, sides)
+	l, err := r.open(b, append(sides, r.companions(c, sides)...))
 	if err != nil {
 		return err
 	}
@@ -218,6 +211,25 @@ func (r *run) prepareOne(b bench.Benchmark) error {
 	r.exact(c, at)
 	r.cases = append(r.cases, c)
 	return nil
+}
+
+// companions are sides that tell of the host instead of the change, measured in
+// the same rounds: base with its code moved, which shows what code placement does
+// here, and for the first benchmark base once more, the session's control.
+func (r *run) companions(c *benchCase, sides []bpf.Side) []bpf.Side {
+	if c.Veth != nil || len(sides) < 2 {
+		return nil
+	}
+	const cacheLine = 64
+	base := sides[0].Object
+	out := []bpf.Side{{Name: "base, moved,", Object: base.Shifted(1 + r.rng.IntN(cacheLine-1))}}
+	if !slices.ContainsFunc(r.cases, func(c *benchCase) bool { return c.control != nil }) {
+		for range sides {
+			c.control = append(c.control, &bench.Result{Benchmark: bench.Control, Program: c.Program, Measure: bench.Latency, Kind: bench.Micro})
+		}
+		out = append(out, bpf.Side{Name: "base, again,", Object: base})
+	}
+	return out
 }
 
 func (r *run) outcome(side, program string) *bench.ProgramResult {
@@ -367,10 +379,14 @@ func (c *benchCase) add(samples [][]bench.Sample) {
 		}
 		side++
 	}
+	if moved := samples[side:]; len(moved) > 0 {
+		base := c.results[0][0].Samples
+		base[len(base)-1].Twin = moved[0][0].Value
+	}
 	if c.control != nil {
 		// Base, and base again under head's name.
 		c.control[0].Samples = append(c.control[0].Samples, samples[0][0])
-		c.control[1].Samples = append(c.control[1].Samples, samples[2][0])
+		c.control[1].Samples = append(c.control[1].Samples, samples[side+1][0])
 	}
 	c.done++
 }
