@@ -131,7 +131,7 @@ func TestFreshPackets(t *testing.T) {
 					return err
 				}
 				defer m.close()
-				x, err := m.load(0, nil)
+				x, err := m.load(0)
 				if err != nil {
 					return err
 				}

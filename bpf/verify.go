@@ -86,7 +86,7 @@ func (m *Micro) verify() error {
 	defer func() { m.remove(targets) }()
 	var err error
 	for i := range m.sides {
-		if targets[i], err = m.load(i, nil); err != nil {
+		if targets[i], err = m.load(i); err != nil {
 			return err
 		}
 	}
