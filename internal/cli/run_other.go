@@ -12,6 +12,10 @@ func (c Command) run() *cobra.Command { return needsLinux("run", "Measure eBPF p
 
 func (c Command) noise() *cobra.Command { return needsLinux("noise", "Measure this host's noise") }
 
+func (c Command) measureStaged() *cobra.Command {
+	return needsLinux("measure", "Measure what was staged")
+}
+
 // needsLinux stands for a verb that measures, where nothing can be measured.
 func needsLinux(name, short string) *cobra.Command {
 	return &cobra.Command{

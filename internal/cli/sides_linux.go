@@ -195,6 +195,11 @@ func (w *workspace) compiled(ctx context.Context, t *build.Tree, name, shown str
 	if err != nil {
 		return nil, err
 	}
+	return opened(path, shown)
+}
+
+// opened opens an object, or the objects inside of an executable.
+func opened(path, shown string) ([]runner.Object, error) {
 	o, err := bpf.OpenObject(path)
 	if err == nil {
 		return []runner.Object{{Name: shown, Object: o}}, nil

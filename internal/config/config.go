@@ -35,6 +35,9 @@ type Suite struct {
 	// Programs and Benchmarks stand in the order of the file.
 	Programs   []bench.Program
 	Benchmarks []bench.Benchmark
+	// Captures are the captures of packets that were read, as the file names
+	// them: local, slash-separated, relative to Dir.
+	Captures []string
 	// Policy is [gate.DefaultPolicy] with what the file sets.
 	Policy gate.Policy
 }
@@ -128,6 +131,7 @@ func Parse(file string, src []byte) (*Suite, error) {
 		r.fail(root, "start with version: 1", "the config has no version")
 	}
 	r.known(s.Benchmarks, s.Programs)
+	s.Captures = r.captures
 	if err := r.err(); err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"path"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -114,6 +115,9 @@ func (r *reader) capture(name string, limits packet.Limits) ([][]byte, error) {
 		return nil, reason(err)
 	}
 	defer f.Close()
+	if !slices.Contains(r.captures, name) {
+		r.captures = append(r.captures, name)
+	}
 	packets, err := packet.ReadPcap(f, limits)
 	if err != nil {
 		r.packetBytes += int(min(info.Size(), maxPacketBytes)) // as if it were good

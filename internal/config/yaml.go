@@ -31,6 +31,7 @@ type reader struct {
 
 	dir         string // where captures are read from
 	packetBytes int    // what all packets have come to
+	captures    []string
 }
 
 // pos is where a node stands.
