@@ -116,7 +116,7 @@ func (m *Micro) insnsOf(side int) (*sideCount, error) {
 	}
 	c := *m
 	c.rng, c.pads = m.s.rng(m.b.Name+" insns"), nil
-	c.sides = []Side{s, {Name: s.Name, Object: in.Object}}
+	c.sides = []Side{{s.Name, in.plain}, {s.Name, in.Object}}
 	plain, _, err := c.passes(0, nil, 1)
 	if err != nil {
 		return nil, err

@@ -3,6 +3,9 @@
 package bpf
 
 import (
+	"os/exec"
+	"reflect"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -226,4 +229,80 @@ func TestInsnsNotExact(t *testing.T) {
 	if len(all.Warnings) != 0 || warm.Mean >= in.Mean {
 		t.Errorf("warmed: %v, cold: %v; warnings %q", warm.Mean, in.Mean, all.Warnings)
 	}
+}
+
+// One more instruction on the path is one more for each of its executions.
+func TestInsnsOneMore(t *testing.T) {
+	s := newTestSession(t)
+	program := func(more bool) *Object {
+		insns := asm.Instructions{
+			asm.LoadMem(asm.R1, asm.R1, 12, asm.Word),
+			asm.Mov.Imm(asm.R0, 0),
+			asm.Add.Imm(asm.R0, 1).WithSymbol("again"),
+		}
+		if more {
+			insns = append(insns, asm.Xor.Imm(asm.R1, 0))
+		}
+		return assembled(append(insns, asm.JLT.Imm(asm.R0, 37, "again"), asm.Return()))
+	}
+	in, err := s.Insns(bench.Benchmark{Name: "x/y", Program: "x", Packets: ipv4(3)}, Side{"base", program(false)}, Side{"head", program(true)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if base, head := in.Sides[0].Mean, in.Sides[1].Mean; base != 2+2*37+1 || head-base != 37 {
+		t.Errorf("base %v, head %v, want %d and 37 more", base, head, 2+2*37+1)
+	}
+}
+
+// Loads from the packet that end the program when they fail, as classic filters
+// make them.
+func TestInsnsLegacyLoads(t *testing.T) {
+	s := newTestSession(t)
+	for at, want := range map[int32]float64{0: 4, 10_000: 2} {
+		o := assembled(asm.Instructions{
+			asm.Mov.Reg(asm.R6, asm.R1),
+			asm.LoadAbs(at, asm.Byte),
+			asm.Mov.Imm(asm.R0, 5),
+			asm.Return(),
+		})
+		o.spec.Programs["x"].Type, o.spec.Programs["x"].AttachType = ebpf.SocketFilter, ebpf.AttachNone
+		in, _ := insnsOf(t, s, o, bench.Benchmark{Program: "x", Packets: ipv4(1)})
+		if in.Mean != want {
+			t.Errorf("load at %d: %v instructions, by hand %v", at, in.Mean, want)
+		}
+	}
+}
+
+// Equal to the digit, on busy cores, in sessions of other seeds, and where the
+// order of a hash map matters.
+func TestInsnsRepeated(t *testing.T) {
+	testkernel.Require(t, testkernel.BPF, testkernel.TestRun, testkernel.Net)
+	testkernel.NoLeaks(t)
+	v3, own := compile(t, "../examples/fun-xdp/v3_fibonacci.bpf.c"), compile(t, "testdata/insns.bpf.c")
+	for range runtime.NumCPU() {
+		busy := exec.Command("sh", "-c", "while :; do :; done")
+		if err := busy.Start(); err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			_ = busy.Process.Kill()
+			_ = busy.Wait()
+		}()
+	}
+	var first []SideInsns
+	for i := range 20 {
+		s, err := NewSession(uint64(i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		fib, _ := insnsOf(t, s, v3, bench.Benchmark{Program: "fun_xdp", Packets: everyAddress()[240:], Drain: []string{"SOURCE_ADDR_QUEUE"}})
+		order, _ := insnsOf(t, s, own, bench.Benchmark{Program: "xdp_order", Packets: ipv4(1)})
+		s.Close()
+		if now := []SideInsns{fib, order}; first == nil {
+			first = now
+		} else if !reflect.DeepEqual(first, now) {
+			t.Fatalf("repetition %d: %v, at first %v", i, now, first)
+		}
+	}
+	t.Logf("20 × %v and %v", first[0].Mean, first[1].Mean)
 }

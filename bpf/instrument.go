@@ -23,6 +23,8 @@ const counterMap = "gate_insns"
 // of those that it can tail-call, is executed.
 type instrumented struct {
 	*Object
+	// plain is the same without counters: what it does is what the other must do.
+	plain    *Object
 	programs []counted // the entry program first
 	counters int
 }
@@ -46,8 +48,17 @@ func (o *Object) instrument(program string) (*instrumented, error) {
 		return nil, err
 	}
 	spec := *o.spec
-	spec.Programs, spec.Maps = maps.Clone(o.spec.Programs), maps.Clone(o.spec.Maps)
-	in := &instrumented{Object: &Object{Path: o.Path, spec: &spec, programs: o.programs}}
+	spec.Maps = maps.Clone(o.spec.Maps)
+	for name := range reachable.Maps {
+		spec.Maps[name] = seedless(spec.Maps[name])
+	}
+	plain := spec
+	spec.Maps = maps.Clone(spec.Maps)
+	in := &instrumented{
+		Object: &Object{Path: o.Path, spec: &spec, programs: o.programs},
+		plain:  &Object{Path: o.Path, spec: &plain, programs: o.programs},
+	}
+	spec.Programs = maps.Clone(o.spec.Programs)
 	names := slices.Sorted(maps.Keys(reachable.Programs))
 	names = append([]string{program}, slices.DeleteFunc(names, func(n string) bool { return n == program })...)
 	for _, name := range names {
@@ -63,9 +74,6 @@ func (o *Object) instrument(program string) (*instrumented, error) {
 		in.programs = append(in.programs, counted{name, f, in.counters})
 		in.counters += len(f.blocks)
 	}
-	for name := range reachable.Maps {
-		spec.Maps[name] = seedless(spec.Maps[name])
-	}
 	spec.Maps[counterMap] = &ebpf.MapSpec{
 		Name: counterMap, Type: ebpf.Array, KeySize: 4, ValueSize: uint32(8 * in.counters), MaxEntries: 1,
 		Flags: unix.BPF_F_MMAPABLE, // Linux 5.5, fc9702273e2e
@@ -73,12 +81,16 @@ func (o *Object) instrument(program string) (*instrumented, error) {
 	return in, nil
 }
 
-// seedless is the map with the hash seed 0 (Linux 5.0, 96b3b6c9091d).
+// seedless is the map with the hash seed 0 (Linux 5.0, 96b3b6c9091d), as are
+// the maps inside it.
 func seedless(m *ebpf.MapSpec) *ebpf.MapSpec {
+	m = m.Copy()
 	switch m.Type {
 	case ebpf.Hash, ebpf.PerCPUHash, ebpf.LRUHash, ebpf.LRUCPUHash, ebpf.HashOfMaps:
-		m = m.Copy()
 		m.Flags |= unix.BPF_F_ZERO_SEED
+	}
+	if m.InnerMap != nil {
+		m.InnerMap = seedless(m.InnerMap)
 	}
 	return m
 }

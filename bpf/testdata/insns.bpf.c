@@ -88,6 +88,25 @@ int xdp_each(struct xdp_md *ctx)
 	return sum & 1;
 }
 
+static long until_three(void *map, __u32 *key, __u64 *value, void *sum)
+{
+	*(int *)sum += 1;
+	return *key == 3;
+}
+
+// How far it gets depends on the order of the hash map.
+SEC("xdp")
+int xdp_order(struct xdp_md *ctx)
+{
+	__u64 one = 1;
+	int sum = 0;
+
+	for (__u32 key = 0; key < 48; key++)
+		bpf_map_update_elem(&seen, &key, &one, BPF_ANY);
+	bpf_for_each_map_elem(&seen, until_three, &sum, 0);
+	return sum & 1;
+}
+
 SEC("xdp")
 int xdp_lock(struct xdp_md *ctx)
 {
