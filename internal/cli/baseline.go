@@ -32,7 +32,7 @@ func (c Command) baseline() *cobra.Command {
 	var dir, branch, testbed string
 	cmd := &cobra.Command{
 		Use:   "baseline",
-		Short: "List, show and prune stored runs",
+		Short: "List, show, prune, pull and push stored runs",
 		Args:  takesVerb,
 		RunE:  showHelp,
 
@@ -125,7 +125,7 @@ func (c Command) baseline() *cobra.Command {
 	prune.Flags().IntVar(&keep, "keep", 64, "keep the newest `N` runs of each branch and testbed")
 	prune.Flags().DurationVar(&age, "younger-than", 0, "keep runs younger than `DURATION` whatever their number")
 	prune.Flags().BoolVar(&asJSON, "json", false, "print what was removed as JSON")
-	cmd.AddCommand(list, show, prune)
+	cmd.AddCommand(list, show, prune, c.baselinePull(&dir, &branch), c.baselinePush(&dir, &branch, &testbed))
 	return cmd
 }
 

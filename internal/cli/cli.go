@@ -210,7 +210,7 @@ and how sure it is.`),
 	}
 	root.SetFlagErrorFunc(misused)
 	root.AddCommand(c.run(), c.compare(), c.baseline(), c.noise(), c.doctor(), c.version())
-	root.AddCommand(c.history())
+	root.AddCommand(c.history(), c.report())
 	root.AddCommand(c.action(), c.measureStaged()) // the action's own
 	root.Args = takesVerb
 	return root

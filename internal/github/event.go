@@ -52,7 +52,11 @@ func (e *Event) Stored() bool {
 
 // A RefusedError is that an event is not reported on because it would not be
 // safe, with what to do instead.
-type RefusedError struct{ Reason, Advice string }
+type RefusedError struct {
+	Reason, Advice string
+	// Harmless tells that there is just nothing to report on.
+	Harmless bool
+}
 
 func (e *RefusedError) Error() string { return e.Reason }
 
@@ -114,7 +118,7 @@ func ReadEvent(getenv func(string) string) (*Event, error) {
 	case "":
 		return nil, errors.New("GITHUB_EVENT_NAME is not set: this runs in a job of GitHub Actions")
 	case "pull_request_target", "issue_comment":
-		return nil, &RefusedError{"the event " + name + " gives a pull request's code a token that can write", "use pull_request to measure, and workflow_run to report on forks"}
+		return nil, &RefusedError{Reason: "the event " + name + " gives a pull request's code a token that can write", Advice: "use pull_request to measure, and workflow_run to report on forks"}
 	}
 	file, err := os.Open(getenv("GITHUB_EVENT_PATH"))
 	if err != nil {
@@ -164,7 +168,7 @@ func (e *Event) read(f *eventFile, getenv func(string) string) error {
 		ref := getenv("GITHUB_REF")
 		branch, ok := strings.CutPrefix(ref, "refs/heads/")
 		if !ok {
-			return &RefusedError{fmt.Sprintf("%.80s is not a branch: its runs are nobody's baseline", ref), "on: {push: {branches: [main]}}"}
+			return &RefusedError{Reason: fmt.Sprintf("%.80s is not a branch: its runs are nobody's baseline", ref), Harmless: true, Advice: "on: {push: {branches: [main]}}"}
 		}
 		e.HeadBranch, e.BaseBranch = branch, branch
 	case "workflow_run":
@@ -173,7 +177,7 @@ func (e *Event) read(f *eventFile, getenv func(string) string) error {
 			return errors.New("read the event: no workflow run in it")
 		}
 		if w.Event != "pull_request" {
-			return &RefusedError{fmt.Sprintf("the run was caused by %.40s, not by a pull request: its own report job tells of it", w.Event), ""}
+			return &RefusedError{Reason: fmt.Sprintf("the run was caused by %.40q, not by a pull request: its own report job tells of it", w.Event), Harmless: true}
 		}
 		e.Run, e.HeadSHA, e.HeadBranch, e.Conclusion = w.ID, w.HeadSHA, w.HeadBranch, w.Conclusion
 		e.HeadRepo, e.HeadOwner = w.HeadRepo.ID, w.HeadRepo.Owner.Login
@@ -183,7 +187,7 @@ func (e *Event) read(f *eventFile, getenv func(string) string) error {
 		w.Path, _, _ = strings.Cut(w.Path, "@")
 		e.Workflow = w.Path
 	default:
-		return &RefusedError{fmt.Sprintf("the event %.40s is not one that gate reports on", e.Name), "use pull_request, merge_group, push, schedule, workflow_dispatch or workflow_run"}
+		return &RefusedError{Reason: fmt.Sprintf("the event %.40q is not one that gate reports on", e.Name), Advice: "use pull_request, merge_group, push, schedule, workflow_dispatch or workflow_run"}
 	}
 	return nil
 }
@@ -196,17 +200,4 @@ func workflowPath(ref string) string {
 		return ""
 	}
 	return parts[2]
-}
-
-// GuardMeasure refuses to measure where a stranger's code would run as root on a
-// machine that others use after it. It reads RUNNER_ENVIRONMENT; a runner that is
-// thrown away after each job is declared as ephemeral.
-func GuardMeasure(e *Event, getenv func(string) string, ephemeral bool) error {
-	if e.Name == "workflow_run" {
-		return &RefusedError{"a workflow_run job has a token and must not measure a pull request's code", "measure on pull_request"}
-	}
-	if e.Fork() && getenv("RUNNER_ENVIRONMENT") != "github-hosted" && !ephemeral {
-		return &RefusedError{"a fork's code would run as root on a self-hosted runner", "measure forks on GitHub's runners, or declare the runner ephemeral if each job gets a new one"}
-	}
-	return nil
 }

@@ -75,6 +75,23 @@ func (c *Client) RepoID(ctx context.Context) (int64, error) {
 	return r.GetID(), nil
 }
 
+// BranchSHA is the newest commit of a branch.
+func (c *Client) BranchSHA(ctx context.Context, branch string) (string, error) {
+	var b struct {
+		Commit struct {
+			SHA string `json:"sha"`
+			ID  string `json:"id"` // Gitea
+		} `json:"commit"`
+	}
+	if _, err := c.get(ctx, "branches/"+url.PathEscape(branch), nil, &b); err != nil {
+		return "", failed("read the branch "+branch, err)
+	}
+	if sha := b.Commit.SHA + b.Commit.ID; isSHA(sha) {
+		return sha, nil
+	}
+	return "", fmt.Errorf("read the branch %s: the API named no commit", branch)
+}
+
 // Run reads one workflow run.
 func (c *Client) Run(ctx context.Context, id int64) (WorkflowRun, error) {
 	var r apiRun

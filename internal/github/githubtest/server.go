@@ -89,6 +89,8 @@ type Server struct {
 	Events    []IssueEvent
 	// Commits are the ancestors of a commit, itself first.
 	Commits map[string][]string
+	// Branches are the newest commits.
+	Branches map[string]string
 	// Files are contents by "sha:path".
 	Files map[string]string
 	// Permissions by login.
@@ -126,6 +128,13 @@ func New() *Server {
 	mux.HandleFunc("GET "+repo+"/actions/runs/{id}", s.run)
 	mux.HandleFunc("GET "+repo+"/actions/runs/{id}/artifacts", s.artifacts)
 	mux.HandleFunc("GET "+repo+"/actions/artifacts/{id}/zip", s.zip)
+	mux.HandleFunc("GET "+repo+"/branches/{branch}", func(w http.ResponseWriter, r *http.Request) {
+		if sha, ok := s.Branches[r.PathValue("branch")]; ok {
+			send(w, 200, map[string]any{"commit": map[string]any{"sha": sha}})
+			return
+		}
+		refuse(w, 404, "Branch not found")
+	})
 	mux.HandleFunc("GET "+repo+"/commits", s.commits)
 	mux.HandleFunc("GET "+repo+"/compare/{range}", s.compare)
 	mux.HandleFunc("GET "+repo+"/issues/{n}/comments", s.comments)

@@ -1,0 +1,361 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/org/ebpf-bench-gate/bench"
+	"github.com/org/ebpf-bench-gate/gate"
+	"github.com/org/ebpf-bench-gate/internal/config"
+	"github.com/org/ebpf-bench-gate/internal/github"
+	"github.com/org/ebpf-bench-gate/internal/store"
+)
+
+// maxBundles is the number of testbeds that one report has.
+const maxBundles = 64
+
+// A judgement is what there is to tell.
+type judgement struct {
+	reports []*gate.Report // the worst first
+	verdict gate.Verdict
+	code    int // the exit code, before fail-on
+	title   string
+	base    *policySource
+}
+
+// A policySource is a config that judges, and where it comes from.
+type policySource struct {
+	policy     gate.Policy
+	benchmarks []string // that it names
+}
+
+func (r *reporting) judge(ctx context.Context) (*judgement, error) {
+	source, err := r.policy(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if r.f.needs != "" && r.f.needs != "success" {
+		r.problem("a measuring job ended with %q", r.f.needs)
+	}
+	bundles, err := r.bundles(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r.readHistory(ctx)
+	j := &judgement{base: source}
+	for _, b := range bundles {
+		j.reports = append(j.reports, r.judgeOne(b, source))
+	}
+	r.missingTestbeds(bundles)
+	j.conclude(r)
+	return j, nil
+}
+
+// judgeOne judges the runs of one testbed. Pairs decide; history only advises.
+func (r *reporting) judgeOne(b *store.Bundle, s *policySource) *gate.Report {
+	r.stamp(b.Base, b.Head)
+	for _, name := range s.benchmarks {
+		if !slices.ContainsFunc(b.Head.Results, func(res bench.Result) bool { return res.Benchmark == name }) &&
+			!slices.ContainsFunc(b.Head.Skipped, func(k bench.Skip) bool { return k.Name == name && k.Required }) {
+			b.Head.Skipped = append(b.Head.Skipped, bench.Skip{Name: name, Reason: "the base branch asks for it, and it was not measured", Required: true})
+		}
+	}
+	var past []*bench.Run
+	for _, h := range r.history.Runs {
+		if h.ID != b.Head.ID {
+			past = append(past, h)
+		}
+	}
+	if b.Base == nil {
+		return gate.CompareHistory(b.Head, past, s.policy)
+	}
+	report := gate.Compare(b.Base, b.Head, s.policy)
+	advice := gate.CompareHistory(b.Head, past, s.policy)
+	for i := range advice.Comparisons {
+		a := &advice.Comparisons[i]
+		if a.Judged && a.Verdict == gate.Regressed && !regressed(report, a) {
+			r.note("history advises, and does not fail this: %s %s is %s on %s", a.Benchmark, a.Measure, a.Reason, b.Head.Testbed.Slug())
+		}
+	}
+	return report
+}
+
+func regressed(r *gate.Report, a *gate.Comparison) bool {
+	return slices.ContainsFunc(r.Comparisons, func(c gate.Comparison) bool {
+		return c.Benchmark == a.Benchmark && c.Measure == a.Measure && c.Verdict == gate.Regressed
+	})
+}
+
+// policy reads how is judged: from base, so that nobody loosens their own gate.
+func (r *reporting) policy(ctx context.Context) (*policySource, error) {
+	e := r.event
+	base := e.BaseSHA
+	if e.Stored() {
+		base = e.HeadSHA // is on the branch already
+	}
+	name := path.Clean(filepath.ToSlash(r.f.config))
+	s, err := r.readPolicy(ctx, name, base)
+	switch {
+	case err == nil && !e.Stored():
+		r.note("policy from %s %s", e.BaseBranch, base[:7])
+		r.headPolicy(ctx, name, s)
+		return s, nil
+	case err == nil:
+		return s, nil
+	case !errors.Is(err, github.ErrNotFound):
+		return nil, err
+	}
+	if !e.Stored() && !e.Fork() {
+		if s, err := r.readPolicy(ctx, name, e.HeadSHA); err == nil {
+			r.note("%s has no %s yet: judged by the policy of this pull request, which adds it", e.BaseBranch, name)
+			s.policy.Waivers = nil
+			return s, nil
+		} else if !errors.Is(err, github.ErrNotFound) {
+			return nil, err
+		}
+	}
+	r.note("%s has no %s: judged by the built-in policy", e.BaseBranch, name)
+	return &policySource{policy: gate.DefaultPolicy()}, nil
+}
+
+func (r *reporting) readPolicy(ctx context.Context, name, sha string) (*policySource, error) {
+	src, err := r.client.File(ctx, name, sha)
+	if err != nil {
+		return nil, err
+	}
+	p, err := config.ParsePolicy(name, src)
+	if err != nil {
+		return nil, fmt.Errorf("the policy of %.7s: %w", sha, err)
+	}
+	s := &policySource{policy: p}
+	// Only the names: what else stands there may need files of its tree.
+	var names struct {
+		Benchmarks map[string]yaml.Node `yaml:"benchmarks"`
+	}
+	if yaml.Unmarshal(src, &names) == nil {
+		s.benchmarks = slices.Sorted(maps.Keys(names.Benchmarks))
+	}
+	return s, nil
+}
+
+// headPolicy names what head's policy would loosen, and takes its waivers where
+// somebody who may write accepted them after the push.
+func (r *reporting) headPolicy(ctx context.Context, name string, base *policySource) {
+	head, err := r.readPolicy(ctx, name, r.event.HeadSHA)
+	if err != nil {
+		if errors.Is(err, github.ErrNotFound) {
+			r.note("head has no %s; that changes nothing about this verdict", name)
+		} else {
+			r.note("head's %s cannot be read: the next change after it will have no policy", name)
+		}
+		return
+	}
+	for _, what := range loosened(base.policy, head.policy) {
+		r.note("head loosens %s; that counts once it is merged, and not for this verdict", what)
+	}
+	removed := slices.DeleteFunc(slices.Clone(base.benchmarks), func(b string) bool { return slices.Contains(head.benchmarks, b) })
+	added := slices.DeleteFunc(slices.Clone(head.policy.Waivers), func(w gate.Waiver) bool {
+		return slices.ContainsFunc(base.policy.Waivers, func(b gate.Waiver) bool { return sameWaiver(b, w) })
+	})
+	for _, b := range removed {
+		r.note("head removes the benchmark %s, which %s asks for", b, r.event.BaseBranch)
+	}
+	if len(added)+len(removed) == 0 || r.event.Pull == nil {
+		return
+	}
+	what := fmt.Sprintf("%d waivers of head and %d removed benchmarks", len(added), len(removed))
+	by, err := r.client.Accepted(ctx, r.event.Pull.Number, r.f.label, r.measured)
+	switch {
+	case err != nil:
+		r.note("%s do not count: %v", what, err)
+	case by == "":
+		r.note("%s do not count: they need the label %s, set after the last push by somebody who may write, and this job run again", what, r.f.label)
+	default:
+		r.note("%s count: %s set the label %s", what, by, r.f.label)
+		base.policy.Waivers = append(slices.Clone(base.policy.Waivers), added...)
+		base.benchmarks = slices.DeleteFunc(base.benchmarks, func(b string) bool { return slices.Contains(removed, b) })
+	}
+}
+
+func sameWaiver(a, b gate.Waiver) bool {
+	return a.Benchmark == b.Benchmark && a.Until.Equal(b.Until) && maps.Equal(a.Max, b.Max)
+}
+
+// loosened names the limits that head would soften or drop.
+func loosened(base, head gate.Policy) []string {
+	var out []string
+	for _, m := range slices.Sorted(maps.Keys(base.Limits)) {
+		b, h := base.Limits[m], head.Limits[m]
+		switch {
+		case b.Fail != nil && (h.Fail == nil || h.Fail.Ratio > b.Fail.Ratio || h.Fail.Absolute > b.Fail.Absolute):
+			out = append(out, "the fail limit of "+m)
+		case b.Max != nil && (h.Max == nil || *h.Max > *b.Max):
+			out = append(out, "the maximum of "+m)
+		}
+	}
+	if head.MinEffectNS > base.MinEffectNS {
+		out = append(out, "min_effect")
+	}
+	if head.Alpha < base.Alpha {
+		out = append(out, "alpha")
+	}
+	if len(head.Overrides) != len(base.Overrides) {
+		out = append(out, "or changes the limits of single benchmarks")
+	}
+	return out
+}
+
+// bundles reads what was measured: from a directory of downloaded artifacts, or
+// from the API. What is damaged is a problem, and never left out in silence.
+func (r *reporting) bundles(ctx context.Context) ([]*store.Bundle, error) {
+	type source struct {
+		name github.Name
+		read func() (*store.Bundle, error)
+	}
+	var sources []source
+	if dir := r.getenv("GATE_RESULTS"); dir != "" && r.f.artifacts == "" && r.event.Name != "workflow_run" {
+		// This very job measured (mode: all).
+		sources = append(sources, source{read: func() (*store.Bundle, error) { return store.ReadBundle(dir) }})
+	} else if r.f.artifacts != "" {
+		found, err := os.ReadDir(r.f.artifacts)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("read the artifacts: %w", err)
+		}
+		newest := map[string]github.Name{}
+		for _, d := range found {
+			n, err := github.ParseName(d.Name())
+			if err == nil && d.IsDir() && newest[n.Key()].Attempt < n.Attempt {
+				newest[n.Key()] = n
+			}
+		}
+		for _, k := range slices.Sorted(maps.Keys(newest)) {
+			n := newest[k]
+			sources = append(sources, source{n, func() (*store.Bundle, error) { return store.ReadBundle(filepath.Join(r.f.artifacts, n.String())) }})
+		}
+	} else {
+		found, err := r.client.Artifacts(ctx, r.event.Run)
+		if err != nil {
+			return nil, err
+		}
+		for _, a := range found {
+			sources = append(sources, source{a.Name, func() (*store.Bundle, error) { return r.client.Bundle(ctx, a) }})
+		}
+	}
+	var out []*store.Bundle
+	for _, s := range sources {
+		if s.name.Kind == github.KindHistory || s.name.Kind != "" && s.name.ID != r.f.id {
+			continue
+		}
+		if len(out) == maxBundles {
+			r.problem("more than %d testbeds", maxBundles)
+			break
+		}
+		b, err := s.read()
+		if err == nil && b.Head == nil {
+			err = errors.New("it holds no measurement")
+		}
+		if err != nil {
+			r.problem("the runs of %s cannot be read: %v", s.name.Testbed, err)
+			continue
+		}
+		out = append(out, b)
+	}
+	if len(out) == 0 {
+		r.problem("no measuring job left any runs")
+	}
+	return out, nil
+}
+
+// readHistory finds the baseline. That there is none costs advice, not a verdict.
+func (r *reporting) readHistory(ctx context.Context) {
+	r.history = &github.History{}
+	e := r.event
+	if r.f.store != "artifacts" {
+		return
+	}
+	q := github.HistoryQuery{Repo: e.RepoID, Workflow: e.Workflow, Branch: e.BaseBranch, Base: e.BaseSHA, ID: r.f.id}
+	find := r.client.History
+	if e.Stored() {
+		q.Base = e.HeadSHA
+		find = r.client.Collect
+	}
+	h, err := find(ctx, q)
+	if err != nil {
+		r.note("no baseline: %v", err)
+		return
+	}
+	r.history = h
+	r.note("baseline of %s: %s", e.BaseBranch, h)
+	for _, p := range h.Problems {
+		r.say("warning: not counted: %v", p)
+	}
+}
+
+// missingTestbeds fails closed where the newest baseline has a testbed, by the
+// name that its workflow gave it, that this pull request did not measure.
+func (r *reporting) missingTestbeds(bundles []*store.Bundle) {
+	if r.event.Stored() {
+		return
+	}
+	for _, name := range r.history.Testbeds() {
+		if !slices.ContainsFunc(bundles, func(b *store.Bundle) bool { return b.Head.Testbed.Name == name }) {
+			r.problem("testbed %s of %s was not measured", name, r.event.BaseBranch)
+		}
+	}
+}
+
+// severity orders exit codes: what is known to be worse before what is not known.
+var severity = map[int]int{exitRegressed: 3, exitUnmeasured: 2, exitInconclusive: 1, exitPass: 0}
+
+func (j *judgement) conclude(r *reporting) {
+	code := func(x *gate.Report) int {
+		var v verdictError
+		if errors.As((&output{}).exit(x), &v) && v.code == exitRegressed {
+			return v.code
+		}
+		// What base asks for and nobody measured cannot pass, whatever else did.
+		if slices.ContainsFunc(x.Skipped, func(s bench.Skip) bool { return s.Required }) {
+			return exitUnmeasured
+		}
+		return v.code
+	}
+	slices.SortStableFunc(j.reports, func(a, b *gate.Report) int { return severity[code(b)] - severity[code(a)] })
+	if len(j.reports) > 0 {
+		worst := j.reports[0]
+		j.verdict, j.code, j.title = worst.Verdict, code(worst), worst.Summary
+		same := 0
+		for _, x := range j.reports {
+			if code(x) == j.code {
+				same++
+			}
+		}
+		if j.code == exitUnmeasured && (j.verdict == gate.Pass || j.verdict == gate.Improved) {
+			j.verdict = gate.Inconclusive
+			j.title = "not all that the base branch asks for was measured."
+		}
+		if j.code == exitPass && slices.ContainsFunc(j.reports, func(x *gate.Report) bool { return x.Verdict == gate.Improved }) {
+			j.verdict = gate.Improved
+		}
+		if n := len(j.reports); n > 1 && j.code != exitPass {
+			j.title = fmt.Sprintf("%s (%d of %d testbeds)", strings.TrimSuffix(worst.Summary, "."), same, n)
+		}
+	}
+	if len(r.problems) > 0 && severity[exitUnmeasured] > severity[j.code] {
+		j.verdict, j.code = gate.Inconclusive, exitUnmeasured
+		j.title = strings.Join(r.problems, "; ") + "."
+		return
+	}
+	for _, p := range r.problems {
+		r.note("%s", p)
+	}
+}
