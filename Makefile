@@ -4,10 +4,10 @@ GO ?= go
 LINT := $(GO) tool -modfile=tools.mod golangci-lint
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test build bench lint setup clean
+.PHONY: help demo test build bench statistics lint setup clean
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
 
 demo: ## set up, build, and catch a regression on the running kernel
 	@scripts/setup.sh demo
@@ -24,6 +24,9 @@ build: ## build bin/gate, static
 bench: ## set up, and measure the measuring (ARGS="-only rate")
 	@scripts/setup.sh test
 	@scripts/bench.sh $(ARGS)
+
+statistics: ## make the tables of docs/statistics.md anew (takes long)
+	$(GO) run ./internal/statistics -out docs/statistics.md
 
 lint: ## run the linters (the first time builds them, which takes minutes)
 	$(LINT) run

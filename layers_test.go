@@ -34,6 +34,7 @@ var rooms = map[string][]string{
 	"internal/github":     {"bench", "gate", "internal/store"},
 	"internal/runner":     {"bench", "bpf", "gate"},
 	"internal/action":     {"bench", "internal/config", "internal/build", "internal/store"},
+	"internal/statistics": {"bench", "stats", "gate"},
 	"internal/record":     {"bench", "stats", "bpf", "gate", "internal/build", "internal/config"},
 	"internal/figures":    {"bench", "stats", "bpf", "gate", "internal/build", "internal/config", "internal/runner"},
 	"internal/cli": {"bench", "stats", "bpf", "gate", "internal/packet", "internal/config", "internal/build",

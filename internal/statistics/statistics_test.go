@@ -1,0 +1,202 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/org/ebpf-bench-gate/gate"
+)
+
+// The procedure that is simulated is gate's: the same verdicts after the same
+// rounds, row by row, whatever the noise, the effect and the test.
+func TestSameAsGate(t *testing.T) {
+	seen := map[gate.Verdict]int{}
+	for i, n := range synthetic() {
+		for trial := range 12 {
+			u := rule{alpha: 0.2, margin: 0.03, test: []gate.PairedTest{gate.SignedRank, gate.PairedT}[trial%2]}
+			seed := uint64(100*i + trial)
+			start := func() []*row {
+				rows := suite(rand.New(rand.NewPCG(1, seed)), n, 6, 0)
+				for k, w := range rows {
+					w.effect = []float64{0, 0.03, 0.04, 0.06, -0.1, 0.2}[k]
+				}
+				return rows
+			}
+			fast, real := start(), start()
+			u.session(fast)
+			for k, c := range compare(real, u) {
+				seen[c.Verdict]++
+				if c.Verdict != fast[k].verdict || c.Rounds != len(fast[k].rounds) {
+					t.Errorf("%s, seed %d, row %d (%s): %v after %d rounds, gate has %v after %d", n.name, seed, k, u.test, fast[k].verdict, len(fast[k].rounds), c.Verdict, c.Rounds)
+				}
+			}
+		}
+	}
+	for _, v := range []gate.Verdict{gate.Regressed, gate.Pass, gate.Improved, gate.Inconclusive} {
+		if seen[v] == 0 {
+			t.Errorf("no row was %v: %v", v, seen)
+		}
+	}
+}
+
+// noises are those of the study, the recorded ones first.
+func noises(t *testing.T) []noise {
+	t.Helper()
+	real, err := recorded("testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(real, synthetic()...)
+}
+
+// A small part of the study: unchanged suites of twenty hold alpha, as do ones at the
+// limit, with a tenth for alpha so that few trials tell.
+func TestFamilyWise(t *testing.T) {
+	u := rule{alpha: 0.1, margin: 0.01}
+	for _, n := range noises(t) {
+		s := study{seed: 3, trials: 150}
+		for _, effect := range []float64{0, u.margin} {
+			k := s.count(fmt.Sprint(n.name, effect), s.trials, func(rnd *rand.Rand) bool {
+				rows := suite(rnd, n, 20, effect)
+				u.session(rows)
+				return has(rows, gate.Regressed)
+			})
+			if low, _ := binomial(k, s.trials, 0.999); low > u.alpha {
+				t.Errorf("%s, slower by %v: %d of %d suites regressed, alpha is %v", n.name, effect, k, s.trials, u.alpha)
+			}
+		}
+	}
+}
+
+// A procedure that never rejects would hold alpha as well.
+func TestPowerIsThere(t *testing.T) {
+	s := study{noises: synthetic()[:1], seed: 4, trials: 40}
+	u := rule{alpha: alpha, margin: 0.01}
+	k := s.count("power", s.trials, func(rnd *rand.Rand) bool {
+		rows := suite(rnd, s.noises[0], 20, 0)
+		rows[7].effect = 0.03
+		u.session(rows)
+		return rows[7].verdict == gate.Regressed
+	})
+	if k < 36 {
+		t.Errorf("3%% found in %d of %d", k, s.trials)
+	}
+}
+
+// The rejection rate of rounds as they were measured is not above that of the same
+// rounds flipped by coins: every order was random. A side that is always measured
+// first is found out.
+func TestOrdersAreRandom(t *testing.T) {
+	s := study{seed: 5, trials: 1000}
+	for _, n := range noises(t) {
+		actual, flipped := s.orderRates(n, 20)
+		low, _ := binomial(actual, s.trials, 0.9999)
+		if _, high := binomial(flipped, s.trials, 0.9999); low > high {
+			t.Errorf("%s: %d of %d rejected as measured, %d flipped", n.name, actual, s.trials, flipped)
+		}
+		if _, high := binomial(flipped, s.trials, 0.9999); high < 0.03 || flipped > 2*orderLevel*1000 {
+			t.Errorf("%s: %d of %d rejected when flipped, want %v of them", n.name, flipped, s.trials, orderLevel)
+		}
+	}
+	biased := noise{name: "biased", start: func(rnd *rand.Rand) func() round {
+		next := synthetic()[0].start(rnd)
+		return func() round { return next().slower(0.006) } // fact 12 of the design
+	}}
+	actual, flipped := s.orderRates(biased, 80)
+	low, _ := binomial(actual, s.trials, 0.9999)
+	if _, high := binomial(flipped, s.trials, 0.9999); low <= high {
+		t.Errorf("a steady bias of 0.6%% is not seen: %d rejected as measured, %d flipped", actual, flipped)
+	}
+}
+
+// At a fixed number of rounds the signed-rank interval covers as it says.
+func TestCoverage(t *testing.T) {
+	s := study{seed: 6, trials: 1500}
+	v := intervals(0)[0]
+	for _, n := range synthetic() {
+		k := s.covered(n, 20, v, 0.95)
+		if low, high := binomial(k, s.trials, 0.9999); low > 0.97 || high < 0.95 {
+			t.Errorf("%s: %d of %d intervals hold the truth", n.name, k, s.trials)
+		}
+	}
+}
+
+// What a study says depends on the seed and on nothing else.
+func TestRepeatable(t *testing.T) {
+	s := study{noises: synthetic(), seed: 7, suites: 20, trials: 20}
+	u := s
+	u.seed = 8
+	first := s.orders() + s.passes()
+	if again := s.orders() + s.passes(); again != first {
+		t.Errorf("%s\nand then\n%s", first, again)
+	}
+	if u.orders()+u.passes() == first {
+		t.Error("another seed changes nothing")
+	}
+	for name, table := range map[string]string{
+		"alarms": s.falseAlarms(), "power": s.power(), "fixed": s.fixed(100), "stopped": s.stopped(), "peers": study{noises: synthetic()[:1], seed: 1, trials: 20}.compared(100),
+	} {
+		lines := strings.Split(strings.TrimSpace(table), "\n")
+		if len(lines) < 4 || strings.Count(lines[0], "|") != strings.Count(lines[3], "|") || strings.Contains(table, "NaN") {
+			t.Errorf("%s:\n%s", name, table)
+		}
+	}
+}
+
+// Clopper & Pearson (1934): 95% of 10 in 100 is 4.90% to 17.62% (R's binom.test).
+func TestBinomial(t *testing.T) {
+	for _, c := range []struct {
+		k, n      int
+		low, high string
+	}{{10, 100, "0.0490", "0.1762"}, {0, 10, "0.0000", "0.3085"}, {10, 10, "0.6915", "1.0000"}} {
+		low, high := binomial(c.k, c.n, 0.95)
+		if fmt.Sprintf("%.4f", low) != c.low || fmt.Sprintf("%.4f", high) != c.high {
+			t.Errorf("%d of %d: %.4f to %.4f", c.k, c.n, low, high)
+		}
+	}
+}
+
+func TestReplace(t *testing.T) {
+	got, err := replace("a\n<!-- table x -->\nold\n<!-- end -->\nb <!-- end -->", "x", "new\n")
+	if want := "a\n<!-- table x -->\nnew\n<!-- end -->\nb <!-- end -->"; got != want || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+	if _, err := replace("a", "x", "new"); err == nil {
+		t.Error("no place, no error")
+	}
+	// The page has a place for each table.
+	doc, err := os.ReadFile("../../docs/statistics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"alarms", "power", "passes", "fixed", "stopped", "orders", "peers"} {
+		if _, err := replace(string(doc), name, ""); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Recordings that are torn, alone, or of two sessions are errors, and none at all
+// is none.
+func TestRecorded(t *testing.T) {
+	dir := t.TempDir()
+	if all, err := recorded(dir); err != nil || all != nil {
+		t.Errorf("nothing: %v, %v", all, err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "noise-x-base.json.gz"), []byte("no gzip"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := recorded(dir); err == nil || !strings.Contains(err.Error(), "noise-x-base.json.gz") {
+		t.Errorf("torn: %v", err)
+	}
+	n := recording("r", []round{{1, 2, 0}, {3, 4, 0}})
+	next := n.start(rand.New(rand.NewPCG(1, 1)))
+	first, second, third := next(), next(), next()
+	if first != third || first == second {
+		t.Errorf("%v, %v, %v", first, second, third)
+	}
+}
