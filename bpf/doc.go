@@ -11,7 +11,9 @@
 //  3. A [Session] is a locked thread in a network namespace of its own, pinned
 //     to a CPU. [Session.Micro] and [Session.Macro] prepare a benchmark on it,
 //     and each Round of that is one fresh load of every side.
-//  4. [Testbed], [Warnings] and [Doctor] describe the machine: what numbers
+//  4. [Micro.Insns] counts the instructions that a benchmark executes, with a
+//     counter in every basic block.
+//  5. [Testbed], [Warnings] and [Doctor] describe the machine: what numbers
 //     depend on, what makes them noisy, and what can be measured. [LockHost]
 //     keeps a second run waiting.
 //

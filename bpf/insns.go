@@ -137,8 +137,11 @@ func (m *Micro) insnsOf(side int) (*sideCount, error) {
 	}
 	for pass, t := range tallies[0] {
 		if o := tallies[1][pass]; !slices.Equal(t.blocks, o.blocks) || !maps.Equal(t.insns, o.insns) {
-			a, b := t.total(), o.total()
-			return nil, fmt.Errorf("not exact: two loads of the same executed %d and %d instructions for all packets%s", a, b, in.suspects(t.blocks))
+			what := fmt.Sprintf("%d and %d instructions for all packets", t.total(), o.total())
+			if t.total() == o.total() {
+				what = "different instructions, though as many"
+			}
+			return nil, fmt.Errorf("not exact: two loads of the same executed %s%s", what, in.suspects(t.blocks))
 		}
 	}
 	out := &sideCount{SideInsns: in.report(s.Name, tallies[0][0])}

@@ -4,8 +4,10 @@ package bpf
 
 import (
 	"fmt"
+	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/cilium/ebpf/btf"
@@ -89,5 +91,22 @@ func TestInsnsDistribution(t *testing.T) {
 		var tools acceptance
 		tools.add(t, embeddedObjects(t), cache)
 		tools.log(t, "libbpf-tools")
+	})
+	t.Run("cilium/ebpf", func(t *testing.T) {
+		// Its tests and examples: kfuncs, maps of maps, subprograms, newer compilers.
+		dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/cilium/ebpf").Output()
+		if err != nil {
+			t.Skipf("no Go command to find the module: %v", err)
+		}
+		var others acceptance
+		for _, pattern := range []string{"testdata/*-el.elf", "examples/*/*_bpfel.o", "*/testdata/*-el.elf"} {
+			found, _ := filepath.Glob(filepath.Join(strings.TrimSpace(string(dir)), pattern))
+			for _, path := range found {
+				if o, err := OpenObject(path); err == nil {
+					others.add(t, []*Object{o}, cache)
+				}
+			}
+		}
+		others.log(t, "cilium/ebpf")
 	})
 }

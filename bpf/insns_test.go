@@ -306,3 +306,29 @@ func TestInsnsRepeated(t *testing.T) {
 	}
 	t.Logf("20 × %v and %v", first[0].Mean, first[1].Mean)
 }
+
+// However the program is driven, the number is the same.
+func TestInsnsPaths(t *testing.T) {
+	s := newTestSession(t)
+	o := compile(t, "testdata/types.bpf.c")
+	for _, program := range []string{"xdp_parity", "tc_protocol"} {
+		b := bench.Benchmark{Program: program, Packets: ipv4(3)}
+		driven, _ := insnsOf(t, s, o, b)
+		b.KeepPacket = true
+		kept, _ := insnsOf(t, s, o, b)
+		if !reflect.DeepEqual(driven, kept) {
+			t.Errorf("%s: by the driver %+v, without %+v", program, driven, kept)
+		}
+	}
+	for _, program := range []string{"xdp_encap", "xdp_shrink", "xdp_frags", "tc_encap", "socket_len", "cgroup_pass", "lwt_pass", "dissect", "lookup", "filter", "raw_switch", "sys"} {
+		b := bench.Benchmark{Program: program, Packets: ipv4(3)}
+		if strings.HasPrefix(o.Type(program), "raw") || program == "lookup" || program == "sys" {
+			b.Packets = nil
+		}
+		in, all := insnsOf(t, s, o, b)
+		t.Logf("%s: %v %v", program, in.Mean, all.Warnings)
+		if in.Mean < 2 {
+			t.Errorf("%s: %v instructions", program, in.Mean)
+		}
+	}
+}
