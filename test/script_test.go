@@ -42,6 +42,7 @@ func TestMain(m *testing.M) {
 //	mkrun FILE [KEY=VALUE]... write a run file; see [mkrun]
 //	repeat N CMD ARG...    run a command N times; it must succeed each time
 //	ntimes N TEXT          the last standard output contains TEXT N times
+//	shown COMMAND          a command line of a document, see [TestDocsRun]
 //
 // The condition [root] is what it says. $EXAMPLE is a copy of examples/fun-xdp, $TOP
 // this repository.
@@ -88,6 +89,7 @@ func runScripts(t *testing.T, p testscript.Params) {
 		"mkrun":     mkrun,
 		"repeat":    repeat,
 		"ntimes":    ntimes,
+		"shown":     shown,
 	}
 	p.Condition = func(cond string) (bool, error) {
 		if cond != "root" {

@@ -53,7 +53,7 @@ measure, 4 inconclusive or no baseline.`,
 		Example: `  gate run --base main
   gate run --base merge-base:origin/main --only 'fun_xdp/*'
   gate run --base v2.bpf.c v3.bpf.c
-  gate run /usr/lib/x86_64-linux-gnu/bpf/xdpfilt_alw_all.o`,
+  gate run /usr/lib/x86_64-linux-gnu/bpf/xdpfilt_alw_eth.o`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.check(); err != nil {
 				return err
