@@ -1,0 +1,215 @@
+package github
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/org/ebpf-bench-gate/internal/github/githubtest"
+)
+
+const marker = "<!-- ebpf-bench-gate id=default -->"
+
+func TestCommentInPlace(t *testing.T) {
+	s, c, _ := forge(t)
+	s.PerPage = 2
+	for i, other := range []githubtest.Comment{
+		{Login: "stranger", Type: "User", Body: marker + "\nhello"},
+		{Login: "other-app[bot]", Type: "Bot", Body: marker + "\nhello"},
+		{Login: "github-actions[bot]", Type: "User", Body: marker + "\nhello"},
+		{Login: "github-actions[bot]", Type: "Bot", Body: "<!-- ebpf-bench-gate id=other -->\nx"},
+		{Login: "github-actions[bot]", Type: "Bot", Body: "see " + marker + "\nx"},
+		{Login: "github-actions[bot]", Type: "Bot", Body: "quoted:\n" + marker},
+		{Login: "github-actions[bot]", Type: "Bot", Body: marker + "\nof #8", Pull: 8},
+		{Login: "gitea-actions", Type: "User", ID: 77, Body: marker + "\nx"},
+	} {
+		if other.Pull == 0 {
+			other.Pull = 7
+		}
+		if other.ID == 0 {
+			other.ID = int64(i + 1)
+		}
+		s.Comments = append(s.Comments, &other)
+	}
+	before := len(s.Comments)
+	first, err := c.Comment(t.Context(), 7, marker+"\none")
+	if err != nil || len(s.Comments) != before+1 {
+		t.Fatalf("%v, %d comments", err, len(s.Comments))
+	}
+	second, err := c.Comment(t.Context(), 7, marker+"\ntwo")
+	if err != nil || second.ID != first.ID || len(s.Comments) != before+1 || s.Comments[before].Body != marker+"\ntwo" {
+		t.Errorf("%+v, %v", second, err)
+	}
+	// The same text again is no edit: nobody is to be notified of nothing.
+	if _, err := c.Comment(t.Context(), 7, marker+"\ntwo"); err != nil || s.Comments[before].Edits != 1 {
+		t.Errorf("%d edits, %v", s.Comments[before].Edits, err)
+	}
+	for _, other := range s.Comments[:before] {
+		if other.Edits != 0 {
+			t.Errorf("edited that of %s: %q", other.Login, other.Body)
+		}
+	}
+	if want := fmt.Sprintf("https://github.example/o/r/pull/7#issuecomment-%d", first.ID); first.URL != want {
+		t.Errorf("%s, want %s", first.URL, want)
+	}
+}
+
+func TestCommentAsUser(t *testing.T) {
+	s, c, _ := forge(t)
+	s.User = "robot"
+	s.Comments = []*githubtest.Comment{{ID: 1, Pull: 7, Login: "github-actions[bot]", Type: "Bot", Body: marker}, {ID: 2, Pull: 7, Login: "Robot", Body: marker + "\r\nx"}}
+	if m, err := c.Comment(t.Context(), 7, marker+"\ny"); err != nil || m.ID != 2 || s.Comments[0].Edits != 0 {
+		t.Errorf("%+v, %v", m, err)
+	}
+}
+
+// A POST that failed may have been carried out: it is looked for, never sent twice
+// in blindness.
+func TestCommentAfterBadGateway(t *testing.T) {
+	for _, written := range []bool{true, false} {
+		s, c, _ := forge(t)
+		failed := false
+		s.Fail = func(r *http.Request) *githubtest.Failure {
+			if r.Method != http.MethodPost || failed {
+				return nil
+			}
+			failed = true
+			if written {
+				s.Comments = append(s.Comments, &githubtest.Comment{ID: 9, Pull: 7, Login: "github-actions[bot]", Type: "Bot", Body: marker + "\none"})
+			}
+			return &githubtest.Failure{Code: 502}
+		}
+		if _, err := c.Comment(t.Context(), 7, marker+"\none"); err != nil || len(s.Comments) != 1 {
+			t.Errorf("written %v: %d comments, %v", written, len(s.Comments), err)
+		}
+	}
+}
+
+func TestCommentErrors(t *testing.T) {
+	s, c, _ := forge(t)
+	if _, err := c.Comment(t.Context(), 7, "no marker"); err == nil || len(s.Log) > 0 {
+		t.Errorf("%v", err)
+	}
+	if _, err := c.Comment(t.Context(), 7, marker+"\n"+strings.Repeat("x", 65536)); !errors.Is(err, ErrInvalid) {
+		t.Errorf("too long: %v", err)
+	}
+	s.ReadOnly = true
+	if _, err := c.Comment(t.Context(), 7, marker); !errors.Is(err, ErrForbidden) {
+		t.Errorf("read-only: %v", err)
+	}
+	if err := c.Status(t.Context(), sha(1), "d", Success, "x", ""); !errors.Is(err, ErrForbidden) {
+		t.Errorf("read-only: %v", err)
+	}
+}
+
+func TestStatus(t *testing.T) {
+	s, c, _ := forge(t)
+	s.Fail = once(1, githubtest.Failure{Code: 502}) // twice is once: it is sent again
+	if err := c.Status(t.Context(), sha(5), "", Failure, "a\nb "+strings.Repeat("ü", 200), c.RunURL(3)); err != nil {
+		t.Fatal(err)
+	}
+	st := s.Statuses[0]
+	if len(s.Statuses) != 1 || st.Context != "ebpf-bench/default" || st.State != "failure" || len([]rune(st.Description)) != 140 || !strings.HasPrefix(st.Description, "a b ü") || st.TargetURL != "https://github.example/o/r/actions/runs/3" {
+		t.Errorf("%+v", st)
+	}
+	for _, bad := range []string{"", "main", "../x", sha(0)} {
+		if c.Status(t.Context(), bad, "", Success, "", "") == nil {
+			t.Errorf("%q is a commit", bad)
+		}
+	}
+}
+
+func TestFindPull(t *testing.T) {
+	s, c, _ := forge(t)
+	good := githubtest.Pull{Number: 7, HeadOwner: "stranger", HeadRef: "feat/x #1", HeadSHA: sha(2), HeadRepo: 2, BaseRef: "main", BaseSHA: sha(1)}
+	for i, change := range []func(*githubtest.Pull){
+		func(p *githubtest.Pull) { p.HeadSHA = sha(3) }, func(p *githubtest.Pull) { p.HeadRepo = 3 }, func(p *githubtest.Pull) { p.HeadRepo = 0 },
+		func(p *githubtest.Pull) { p.State = "closed" }, func(p *githubtest.Pull) { p.HeadRef = "y" }, func(p *githubtest.Pull) { p.HeadOwner = "other" },
+	} {
+		p := good
+		p.Number = 100 + i
+		change(&p)
+		s.Pulls = append(s.Pulls, p)
+	}
+	if _, err := c.FindPull(t.Context(), "stranger", "feat/x #1", 2, sha(2)); !errors.Is(err, ErrMoved) {
+		t.Errorf("%v", err)
+	}
+	s.Pulls = append(s.Pulls, good)
+	if p, err := c.FindPull(t.Context(), "stranger", "feat/x #1", 2, sha(2)); err != nil || p.Number != 7 || p.BaseRef != "main" {
+		t.Errorf("%+v, %v", p, err)
+	}
+	second := good
+	second.Number, second.BaseRef = 8, "dev"
+	s.Pulls = append(s.Pulls, second)
+	if p, err := c.FindPull(t.Context(), "stranger", "feat/x #1", 2, sha(2)); err == nil || errors.Is(err, ErrMoved) {
+		t.Errorf("%+v, %v", p, err)
+	}
+	if _, err := c.FindPull(t.Context(), "", "x", 2, sha(2)); err == nil {
+		t.Error("without an owner every pull request is listed")
+	}
+}
+
+func TestAccepted(t *testing.T) {
+	since := time.Unix(1_700_000_000, 0)
+	s, c, _ := forge(t)
+	s.PerPage = 1
+	s.Permissions = map[string]string{"boss": "admin", "dev": "write", "triager": "read"}
+	ev := func(event, label, actor string, after time.Duration) githubtest.IssueEvent {
+		return githubtest.IssueEvent{Pull: 7, Event: event, Label: label, Actor: actor, Created: since.Add(after)}
+	}
+	for name, tt := range map[string]struct {
+		events []githubtest.IssueEvent
+		want   string
+	}{
+		"none":            {nil, ""},
+		"admin":           {[]githubtest.IssueEvent{ev("labeled", "ok", "boss", time.Hour)}, "boss"},
+		"write":           {[]githubtest.IssueEvent{ev("labeled", "OK", "dev", time.Hour)}, "dev"},
+		"triage":          {[]githubtest.IssueEvent{ev("labeled", "ok", "triager", time.Hour)}, ""},
+		"unknown":         {[]githubtest.IssueEvent{ev("labeled", "ok", "ghost", time.Hour)}, ""},
+		"deleted account": {[]githubtest.IssueEvent{ev("labeled", "ok", "", time.Hour)}, ""},
+		"before the push": {[]githubtest.IssueEvent{ev("labeled", "ok", "boss", -time.Hour)}, ""},
+		"same second":     {[]githubtest.IssueEvent{ev("labeled", "ok", "boss", 0)}, ""},
+		"other label":     {[]githubtest.IssueEvent{ev("labeled", "no", "boss", time.Hour)}, ""},
+		"taken off":       {[]githubtest.IssueEvent{ev("labeled", "ok", "boss", time.Hour), ev("unlabeled", "ok", "triager", 2*time.Hour)}, ""},
+		"put back by triage": {[]githubtest.IssueEvent{
+			ev("labeled", "ok", "boss", time.Hour), ev("unlabeled", "ok", "boss", 2*time.Hour), ev("labeled", "ok", "triager", 3*time.Hour)}, ""},
+		"put back": {[]githubtest.IssueEvent{ev("labeled", "ok", "triager", -time.Hour), ev("unlabeled", "ok", "boss", time.Hour), ev("labeled", "ok", "dev", 2*time.Hour)}, "dev"},
+	} {
+		s.Events = tt.events
+		if by, err := c.Accepted(t.Context(), 7, "ok", since); by != tt.want || err != nil {
+			t.Errorf("%s: %q, %v, want %q", name, by, err, tt.want)
+		}
+	}
+	if _, err := c.Accepted(t.Context(), 7, "ok", time.Time{}); err == nil {
+		t.Error("a push at no time")
+	}
+}
+
+func TestFile(t *testing.T) {
+	s, c, _ := forge(t)
+	s.Files[sha(1)+":a b/ebpf-bench.yml"] = "version: 1\n"
+	if b, err := c.File(t.Context(), "./a b/ebpf-bench.yml", sha(1)); err != nil || string(b) != "version: 1\n" {
+		t.Errorf("%q, %v", b, err)
+	}
+	if _, err := c.File(t.Context(), "x", sha(1)); !errors.Is(err, ErrNotFound) {
+		t.Errorf("%v", err)
+	}
+	s.Files[sha(1)+":big"] = strings.Repeat("x", maxFile+1)
+	for _, bad := range [][2]string{{"big", sha(1)}, {"a", "main"}, {"../x", sha(1)}} {
+		if _, err := c.File(t.Context(), bad[0], bad[1]); err == nil {
+			t.Errorf("%v was read", bad)
+		}
+	}
+}
+
+func TestDiffLines(t *testing.T) {
+	s, c, _ := forge(t)
+	s.Pulls = []githubtest.Pull{{Number: 7, Files: map[string]string{"a.c": "@@ -1,3 +10,4 @@ int f()\n a\n-b\n+c\n+d\n e\n\\ No newline at end of file\n@@ -50 +60 @@\n-x\n+y", "binary": ""}}}
+	lines, err := c.DiffLines(t.Context(), 7)
+	if err != nil || fmt.Sprint(lines["a.c"]) != "map[11:true 12:true 60:true]" || len(lines["binary"]) != 0 {
+		t.Errorf("%v, %v", lines, err)
+	}
+}
