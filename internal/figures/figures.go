@@ -67,14 +67,15 @@ var figures = []figure{
 	{
 		"objects",
 		"Programs of the objects that the packages install, each loaded by itself on this kernel without any config. " +
-			"libbpf-tools carries its objects inside of its binaries. A reason marked `host` is one that no loader gets around.",
+			"libbpf-tools carries its objects inside of its binaries. The target is held against what this kernel can load with " +
+			"any loader: reasons that begin with `host` are not gate's.",
 		objects,
 	},
 	{
 		"error",
 		"Standard deviation of the outcome of 20 A/A comparisons of 30 rounds each (v4_lookup/addresses), in % of a run. " +
 			"Quiet and busy comparisons take turns: busy is with a loop on every CPU, in a session of its own, at the usual " +
-			"priority. Three estimates of the same rounds.",
+			"priority. Three estimates of the same rounds; of 20 outcomes, a deviation is known to about a sixth.",
 		standardError,
 	},
 	{

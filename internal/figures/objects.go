@@ -104,8 +104,8 @@ func survey(name string, all []*bpf.Object, cache *btf.Cache) []row {
 		}
 	}
 	rows := []row{{
-		what: name + ", objects", measured: fmt.Sprintf("%d of %d", len(all)-ours, len(all)),
-		beside: fmt.Sprintf("with every program: %d", whole), target: "all, or the host's reason", met: meets(ours == 0),
+		what: name + ", objects that load whole", measured: fmt.Sprintf("%d of %d", whole, len(all)),
+		beside: fmt.Sprintf("but for what the host refuses: %d", len(all)-ours), target: "all that the host takes", met: meets(ours == 0),
 	}, {
 		what: name + ", programs", measured: fmt.Sprintf("%d of %d", loaded, programs),
 	}}

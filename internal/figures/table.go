@@ -39,9 +39,9 @@ func (o outcome) text(out io.Writer) {
 func writeMarkdown(name, about string, all []outcome) error {
 	var b strings.Builder
 	b.WriteString("# Figures\n\n")
-	b.WriteString("What measuring costs and how much it is worth, as `make bench` last printed it. To print it for your machine, run " +
-		"`make bench`; this page is written by `make bench ARGS=\"-markdown docs/figures.md\"`.\n\n")
-	b.WriteString(about + "\n\n")
+	b.WriteString("What measuring costs and how good it is, on the machine below; `make bench` prints it for yours. This page is\n" +
+		"written by `make bench ARGS=\"-markdown docs/figures.md\"`.\n\n")
+	b.WriteString(wrap(about, "", 120) + "\n")
 	b.WriteString("|figure|number|measured|beside it|ratio|target||\n|-|-|-|-|-|-|-|\n")
 	for _, o := range all {
 		name := o.name
