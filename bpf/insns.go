@@ -11,6 +11,7 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
+	"golang.org/x/sys/unix"
 
 	"github.com/org/ebpf-bench-gate/bench"
 )
@@ -125,7 +126,7 @@ func (m *Micro) insnsOf(side int) (*sideCount, error) {
 	for range insnsLoads {
 		effects, got, err := c.passes(1, in, insnsPasses)
 		if err != nil {
-			return nil, rejection(err)
+			return nil, in.rejection(err)
 		}
 		for p := range plain {
 			plain[p].events = nil // their order and contents may depend on the load
@@ -201,12 +202,29 @@ func (m *Micro) forget() {
 
 // rejection says that it is the counters that the verifier does not take: the
 // program without them has been loaded.
-func rejection(err error) error {
+func (in *instrumented) rejection(err error) error {
 	var ve *ebpf.VerifierError
 	if !errors.As(err, &ve) {
 		return err
 	}
-	return fmt.Errorf("this kernel rejects the program with its counters: %s", Diagnose("", "", "", err).Reason)
+	const refused = "this kernel rejects the program with its counters"
+	if errors.Is(err, unix.E2BIG) {
+		const mostMaps = 64 // MAX_USED_MAPS
+		if in.maps > mostMaps {
+			return fmt.Errorf("%s: with theirs it uses %d maps, at most %d", refused, in.maps, mostMaps)
+		}
+		return fmt.Errorf("%s: the verifier would have to process more than 1,000,000 instructions", refused)
+	}
+	if in.quiet {
+		// Once more, for its words.
+		in.quiet = false
+		if l, again := in.Load(in.programs[0].name, LoadOptions{}); again == nil {
+			l.Close()
+		} else {
+			err = again
+		}
+	}
+	return fmt.Errorf("%s: %s", refused, Diagnose("", "", "", err).Reason)
 }
 
 func (t tally) total() (n uint64) {

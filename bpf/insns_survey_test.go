@@ -37,6 +37,7 @@ func (a *acceptance) add(t testing.TB, objects []*Object, cache *btf.Cache) {
 			plain.Close()
 			in, err := o.instrument(p)
 			if err == nil {
+				in.quiet = false // for the statistics
 				var l *Loaded
 				if l, err = in.Load(p, LoadOptions{Cache: cache, Stats: true}); err == nil {
 					after, _ := parseStats(l.Log)
@@ -46,7 +47,11 @@ func (a *acceptance) add(t testing.TB, objects []*Object, cache *btf.Cache) {
 				}
 			}
 			if err != nil {
-				a.refused = append(a.refused, fmt.Sprintf("%s %s (%s): %v", filepath.Base(o.Path), p, o.Type(p), oneLine(rejection(err))))
+				reason := err
+				if in != nil {
+					reason = in.rejection(err)
+				}
+				a.refused = append(a.refused, fmt.Sprintf("%s %s (%s): %v", filepath.Base(o.Path), p, o.Type(p), oneLine(reason)))
 				continue
 			}
 			for _, c := range in.programs {

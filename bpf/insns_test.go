@@ -332,3 +332,19 @@ func TestInsnsPaths(t *testing.T) {
 		}
 	}
 }
+
+// What the verifier cannot take with counters is told in its words.
+func TestInsnsRejected(t *testing.T) {
+	s := newTestSession(t)
+	o := assembled(asm.Instructions{
+		asm.Mov.Imm(asm.R0, 0),
+		asm.Add.Imm(asm.R0, 1).WithSymbol("again"),
+		asm.JLT.Imm(asm.R0, 300_000, "again"),
+		asm.Return(),
+	})
+	_, err := s.Insns(bench.Benchmark{Name: "x/y", Program: "x", Packets: ipv4(1)}, Side{"head", o})
+	const want = "executed instructions of head: this kernel rejects the program with its counters: the verifier would have to process more than 1,000,000 instructions"
+	if err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("%v, want %q", err, want)
+	}
+}

@@ -27,6 +27,7 @@ type instrumented struct {
 	plain    *Object
 	programs []counted // the entry program first
 	counters int
+	maps     int // that it uses at most, counters included
 }
 
 // A counted program has one counter a block, from first on.
@@ -55,8 +56,9 @@ func (o *Object) instrument(program string) (*instrumented, error) {
 	plain := spec
 	spec.Maps = maps.Clone(spec.Maps)
 	in := &instrumented{
-		Object: &Object{Path: o.Path, spec: &spec, programs: o.programs},
+		Object: &Object{Path: o.Path, spec: &spec, programs: o.programs, quiet: true},
 		plain:  &Object{Path: o.Path, spec: &plain, programs: o.programs},
+		maps:   len(reachable.Maps) + 1,
 	}
 	spec.Programs = maps.Clone(o.spec.Programs)
 	names := slices.Sorted(maps.Keys(reachable.Programs))

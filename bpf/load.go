@@ -87,6 +87,7 @@ func (o *Object) loadSpec(program string, spec *ebpf.CollectionSpec, opts LoadOp
 	if opts.Stats {
 		co.Programs.LogLevel = ebpf.LogLevelStats
 	}
+	co.Programs.LogDisabled = o.quiet
 	callees := spec.Programs
 	spec.Programs = map[string]*ebpf.ProgramSpec{program: callees[program]}
 	coll, err := ebpf.NewCollectionWithOptions(spec, co)

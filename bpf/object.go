@@ -29,6 +29,9 @@ type Object struct {
 	// since a program array may hold them.
 	programs map[string]bench.Program
 	shift    int // see Shifted
+	// quiet asks for no log of a rejection: one of a million instructions takes
+	// half a minute to write.
+	quiet bool
 }
 
 // OpenObject reads an object file. The error says whether the file is empty,
