@@ -18,6 +18,9 @@ test: ## set up and run all tests; those of the kernel skip without root
 	@scripts/setup.sh test
 	$(GO) test ./...
 
+test-action: ## test the GitHub Action with a real Docker engine, workflow runner and forge
+	@scripts/test-action.sh
+
 build: ## build bin/gate, static
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/gate ./cmd/gate
 

@@ -162,10 +162,15 @@ func (c Container) Run(ctx context.Context, messages io.Writer) (*store.Bundle, 
 	stop := context.AfterFunc(ctx, kill)
 	packed, readErr := io.ReadAll(io.LimitReader(stdout, store.MaxPacked+1))
 	flood := len(packed) > store.MaxPacked
+	drained := make(chan struct{})
+	go func() { // the engine ends no container whose output waits to be read
+		defer close(drained)
+		_, _ = io.Copy(io.Discard, stdout)
+	}()
 	if flood {
 		kill()
-		_, _ = io.Copy(io.Discard, stdout)
 	}
+	<-drained
 	err = cmd.Wait()
 	stop()
 	_ = stdin.Close()

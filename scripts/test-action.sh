@@ -1,0 +1,171 @@
+#!/usr/bin/env bash
+# Tests the action with real parts: a Docker engine, a runner of workflows
+# (nektos/act), GitHub's client for artifacts, a forge (Gitea).
+#
+#   scripts/test-action.sh          everything
+#   scripts/test-action.sh shell    sets up, and gives a shell to try things in
+#
+# What takes long to make is kept in ~/.cache/ebpf-bench-gate: act, Gitea, the
+# engine's images. An engine that runs already is used; else one of our own is
+# started, with its own directories and without a bridge, and ended.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+# shellcheck source=scripts/lib.sh
+. scripts/lib.sh
+
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/ebpf-bench-gate
+act_version=v0.2.87
+gitea_version=v1.26.0
+# act's server of artifacts checks signatures that newer clients of Azure's send
+# without their padding.
+client='{"private":true,"dependencies":{"@actions/artifact":"2.3.2"},"overrides":{"@azure/storage-blob":"12.17.0"}}'
+
+[ "$(id -u)" = 0 ] || die 1 "the Docker engine and eBPF need root: sudo env PATH=\"\$PATH\" $0"
+mkdir -p "$cache/bin"
+# One at a time: they would start two engines.
+exec 9>"$cache/lock"
+flock -w 1800 9 || die 1 "another scripts/test-action.sh holds $cache/lock"
+
+log=$cache/setup.log
+: >"$log"
+quietly() { # quietly WHAT COMMAND…
+	local what=$1 start=$SECONDS
+	shift
+	"$@" >>"$log" 2>&1 9>&- || { tail -40 "$log" >&2; die 1 "$what failed; all of its output is in $log"; }
+	say "$what: $((SECONDS - start)) s"
+}
+have() { PATH=$PATH:/usr/sbin:/sbin command -v "$1" >/dev/null; }
+export PATH=$PATH:/usr/sbin:/sbin
+
+packages=()
+have dockerd || docker version >/dev/null 2>&1 || packages+=(docker.io iptables)
+have debootstrap || packages+=(debootstrap)
+have node || packages+=(nodejs)
+have npm || packages+=(npm)
+have gcc || packages+=(gcc libc6-dev)
+if [ ${#packages[@]} != 0 ]; then
+	install() {
+		export DEBIAN_FRONTEND=noninteractive
+		apt-get -qq -o DPkg::Lock::Timeout=300 install -y --no-install-recommends "$@" ||
+			{ apt-get -qq -o DPkg::Lock::Timeout=300 update && apt-get -qq install -y --no-install-recommends "$@"; }
+	}
+	quietly "installing ${packages[*]}" install "${packages[@]}"
+fi
+
+# The command that comes with the engine, lest an older engine meets a newer one.
+[ ! -x /usr/bin/docker ] || PATH=/usr/bin:$PATH
+
+engine=
+finish() {
+	local code=$?
+	trap - EXIT INT TERM
+	if [ -n "$engine" ]; then
+		kill "$engine" 2>/dev/null || true
+		wait "$engine" 2>/dev/null || true
+	fi
+	rm -rf "${work:-}"
+	exit "$code"
+}
+trap finish EXIT
+trap 'exit 130' INT TERM
+work=$(mktemp -d)
+
+start_engine() {
+	local run=/run/ebpf-bench-gate-test
+	export DOCKER_HOST=unix://$run/docker.sock
+	mkdir -p "$run"
+	# No bridge and no firewall rules: containers here have no network, and
+	# builds use the host's.
+	setsid dockerd --data-root "$cache/docker" --exec-root "$run/exec" --pidfile "$run/docker.pid" \
+		-H "$DOCKER_HOST" --bridge=none --iptables=false --ip6tables=false >"$cache/dockerd.log" 2>&1 9>&- &
+	engine=$!
+	for _ in $(seq 150); do
+		docker version >/dev/null 2>&1 && return
+		kill -0 "$engine" 2>/dev/null || break
+		sleep 0.2
+	done
+	tail -20 "$cache/dockerd.log" >&2
+	die 1 "the Docker engine does not start"
+}
+docker version >/dev/null 2>&1 || start_engine
+docker version --format 'Docker engine {{.Server.Version}}'
+
+base_image=$(sed -n 's/^ARG BASE_IMAGE=//p' Dockerfile)
+go_image=$(sed -n 's/^ARG GO_IMAGE=//p' Dockerfile)
+
+# Where no registry can be reached, the images that the Dockerfile begins with are
+# made from the distribution's packages and the Go that is here.
+make_base() {
+	debootstrap --variant=minbase --include=ca-certificates bookworm "$work/base" http://deb.debian.org/debian
+	rm -rf "$work/base/var/cache/apt/archives" "$work/base/var/lib/apt/lists"
+	mkdir -p "$work/base/var/cache/apt/archives/partial" "$work/base/var/lib/apt/lists/partial"
+	tar -C "$work/base" -c . | docker import - "$base_image"
+	rm -rf "$work/base"
+}
+make_go() {
+	mkdir -p "$work/go"
+	# What this host trusts, since modules come through its network.
+	cp /etc/ssl/certs/ca-certificates.crt "$work/go/"
+	tar -C "$(go env GOROOT)" -cf "$work/go/go.tar" --transform 's,^\.,./go,' ./bin ./pkg ./src ./lib ./go.env ./VERSION
+	cat >"$work/go/Dockerfile" <<-EOF
+		FROM $base_image
+		ADD go.tar /usr/local/
+		COPY ca-certificates.crt /etc/ssl/certs/
+		ENV PATH=/usr/local/go/bin:/usr/sbin:/usr/bin:/sbin:/bin GOTOOLCHAIN=local GOPROXY=$(go env GOPROXY)
+	EOF
+	docker build -t "$go_image" "$work/go"
+}
+# ready IMAGE: it is here, or a registry has it.
+ready() { docker image inspect "$1" >/dev/null 2>&1 || timeout 120 docker pull --quiet "$1" >>"$log" 2>&1; }
+ready "$base_image" || quietly "making $base_image" make_base
+ready "$go_image" || quietly "making $go_image" make_go
+
+# Cached programs carry their versions in their names.
+act=$cache/bin/act-$act_version
+make_act() {
+	GOBIN=$work/bin GOFLAGS=-mod=mod CGO_ENABLED=0 nice go install "github.com/nektos/act@$act_version"
+	mv "$work/bin/act" "$act"
+}
+[ -x "$act" ] || quietly "building act $act_version" make_act
+
+gitea=$cache/bin/gitea-$gitea_version
+make_gitea() {
+	local src
+	src=$(cd "$work" && go mod download -json "code.gitea.io/gitea@$gitea_version" | sed -n 's/^\t"Dir": "\(.*\)",$/\1/p')
+	cp -r "$src" "$work/gitea"
+	chmod -R u+w "$work/gitea"
+	(cd "$work/gitea" && CGO_ENABLED=1 nice go build -trimpath -tags "sqlite sqlite_unlock_notify" \
+		-ldflags "-s -w -X main.Version=${gitea_version#v}" -o "$gitea" .)
+	rm -rf "$work/gitea"
+}
+[ -x "$gitea" ] || quietly "building Gitea $gitea_version" make_gitea
+
+make_client() {
+	rm -rf "$cache/client" && mkdir -p "$cache/client"
+	printf '%s\n' "$client" >"$cache/client/package.json"
+	(cd "$cache/client" && npm install --no-audit --no-fund --ignore-scripts --omit=dev --loglevel=error)
+	printf '%s\n' "$client" >"$cache/client/made"
+}
+[ "$(cat "$cache/client/made" 2>/dev/null)" = "$client" ] || quietly "installing @actions/artifact" make_client
+
+image=ebpf-bench-gate:test
+quietly "building the image" nice docker build --network host -t "$image" .
+quietly "building the small image" nice docker build --network host --target slim -t "$image-slim" .
+# Layers of earlier tests.
+docker image prune --force >/dev/null
+
+megabytes() { echo $(($(docker image inspect --format '{{.Size}}' "$1") / 1000000)); }
+for limit in "$image 900" "$image-slim 60"; do
+	read -r name most <<<"$limit"
+	size=$(megabytes "$name")
+	say "$name: $size MB (at most $most)"
+	[ "$size" -lt "$most" ] || die 1 "$name is too large"
+done
+
+export GATE_TEST_IMAGE=$image GATE_TEST_ACT=$act GATE_TEST_GITEA=$gitea GATE_TEST_CLIENT=$cache/client/node_modules
+if [ "${1:-}" = shell ]; then
+	"${SHELL:-bash}" -i
+	exit
+fi
+# Not cached: what they test is outside of Go's sight.
+go test -count=1 -timeout 20m -v ./internal/action ./test/action
