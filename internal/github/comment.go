@@ -59,6 +59,7 @@ func (c *Client) FindComment(ctx context.Context, pull int, marker string) (*Com
 // author is who the token is.
 type author struct {
 	login string // empty: that of a job
+	gitea bool
 }
 
 func (a author) is(u *gh.User) bool {
@@ -68,8 +69,8 @@ func (a author) is(u *gh.User) bool {
 	switch u.GetLogin() {
 	case "github-actions[bot]": // nobody else's name may hold brackets
 		return u.GetType() == "Bot"
-	case "gitea-actions", "forgejo-actions": // users of the forge itself, below 0
-		return u.GetID() < 0
+	case "gitea-actions", "forgejo-actions": // reserved there, and below 0
+		return a.gitea && u.GetID() < 0
 	}
 	return false
 }
@@ -78,7 +79,7 @@ func (a author) is(u *gh.User) bool {
 // github-actions[bot].
 func (c *Client) login(ctx context.Context) (author, error) {
 	if c.author != "" {
-		return author{c.author}, nil
+		return author{login: c.author}, nil
 	}
 	req, err := c.api.NewRequest(http.MethodGet, "user", nil)
 	if err != nil {
@@ -88,13 +89,13 @@ func (c *Client) login(ctx context.Context) (author, error) {
 	_, err = c.api.Do(ctx, req, &me)
 	switch err = failed("ask whose token it is", err); {
 	case errors.Is(err, ErrForbidden), errors.Is(err, ErrNotFound):
-		return author{}, nil
+		return author{gitea: c.gitea()}, nil
 	case err != nil:
 		return author{}, err
 	case me.GetLogin() == "":
-		return author{}, nil
+		return author{gitea: c.gitea()}, nil
 	}
-	return author{me.GetLogin()}, nil
+	return author{login: me.GetLogin()}, nil
 }
 
 func (c *Client) comment(pull int, m *gh.IssueComment) *Comment {

@@ -3,6 +3,7 @@ package github
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -90,6 +91,7 @@ func TestHistoryTrust(t *testing.T) {
 		"pull request":     func(r *githubtest.Run) { r.Event = "pull_request" },
 		"target":           func(r *githubtest.Run) { r.Event = "pull_request_target" },
 		"workflow_run":     func(r *githubtest.Run) { r.Event = "workflow_run" },
+		"only head here":   func(r *githubtest.Run) { r.Repo = 2 },
 		"other branch":     func(r *githubtest.Run) { r.Branch = "main2" },
 		"other workflow":   func(r *githubtest.Run) { r.Path = ".github/workflows/x/bench.yml" },
 		"no workflow":      func(r *githubtest.Run) { r.OmitPath = true },
@@ -100,6 +102,7 @@ func TestHistoryTrust(t *testing.T) {
 	} {
 		trusted := name == "" || name == "schedule" || name == "dispatch"
 		s, c, _ := forge(t)
+		s.NoFilters = true
 		trustedHistory(t, s, 5)
 		run := good
 		run.ID = 50
@@ -265,5 +268,31 @@ func BenchmarkRollUp64(b *testing.B) {
 	}
 	if per := b.Elapsed() / time.Duration(b.N); per > 5*time.Second {
 		b.Errorf("took %v", per)
+	}
+}
+
+// Gitea names no head repository, and the workflow by its file alone.
+func TestHistoryGitea(t *testing.T) {
+	s, _, _ := forge(t)
+	trustedHistory(t, s, 3, "a")
+	for i := range s.Runs {
+		s.Runs[i].OmitHeadRepo = true
+		s.Runs[i].Path = "bench.yml@refs/heads/main"
+	}
+	s.Runs[0].Event = "pull_request"
+	s.Fail = func(r *http.Request) *githubtest.Failure {
+		if strings.Contains(r.URL.Path, "/actions/workflows/") { // older ones cannot
+			return &githubtest.Failure{Code: 404}
+		}
+		return nil
+	}
+	for api, want := range map[string]int{"/api/v1": 2, "": 0} {
+		c, err := New("o/r", Options{Token: githubtest.Token, API: s.API.URL + api})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h, err := c.Collect(t.Context(), query(3)); err != nil || len(h.Runs) != want {
+			t.Errorf("%q: %v, %v, want %d runs", api, h, err, want)
+		}
 	}
 }

@@ -126,6 +126,11 @@ func (c *Client) TrustedRuns(ctx context.Context, repo int64, workflow, branch s
 		}
 		for i := range list.Runs {
 			r := newRun(&list.Runs[i].WorkflowRun, list.Runs[i].Path)
+			if r.HeadRepo == 0 && c.gitea() {
+				// Gitea does not say. Its runs of these events are the repository's own,
+				// as everywhere: those of a fork's pushes are listed at the fork.
+				r.HeadRepo = r.Repo
+			}
 			if r.trusted(repo, workflow, branch) {
 				all = append(all, r)
 			}

@@ -97,6 +97,8 @@ type Server struct {
 	Permissions map[string]string
 	// User is whose token it is; empty: a job's, which may not ask.
 	User string
+	// NoFilters ignores what lists are asked to be filtered by, as some forges do.
+	NoFilters bool
 	// PerPage caps pages.
 	PerPage int
 	Latency time.Duration
@@ -125,6 +127,7 @@ func New() *Server {
 		send(w, 200, map[string]any{"id": s.RepoID, "full_name": "o/r"})
 	})
 	mux.HandleFunc("GET "+repo+"/actions/workflows/{file}/runs", s.runs)
+	mux.HandleFunc("GET "+repo+"/actions/runs", s.runs)
 	mux.HandleFunc("GET "+repo+"/actions/runs/{id}", s.run)
 	mux.HandleFunc("GET "+repo+"/actions/runs/{id}/artifacts", s.artifacts)
 	mux.HandleFunc("GET "+repo+"/actions/artifacts/{id}/zip", s.zip)
@@ -151,6 +154,9 @@ func New() *Server {
 		time.Sleep(s.Latency)
 		s.Lock()
 		defer s.Unlock()
+		if rest, ok := strings.CutPrefix(r.URL.Path, "/api/v1"); ok { // as Gitea has it
+			r.URL.Path = rest
+		}
 		s.Log = append(s.Log, r.Method+" "+r.URL.Path)
 		if s.Fail != nil {
 			if f := s.Fail(r); f != nil {
@@ -259,7 +265,7 @@ func (r Run) json() map[string]any {
 func (s *Server) runs(w http.ResponseWriter, r *http.Request) {
 	var list []map[string]any
 	for _, run := range s.Runs {
-		if b := r.URL.Query().Get("branch"); (b == "" || b == run.Branch) && strings.HasSuffix(run.Path, "/"+r.PathValue("file")) {
+		if b := r.URL.Query().Get("branch"); (b == "" || b == run.Branch || s.NoFilters) && (r.PathValue("file") == "" || strings.HasSuffix(run.Path, "/"+r.PathValue("file"))) {
 			list = append(list, run.json())
 		}
 	}
