@@ -4,10 +4,10 @@ GO ?= go
 LINT := $(GO) tool -modfile=tools.mod golangci-lint
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test build bench statistics lint setup clean
+.PHONY: help demo test test-action build bench statistics lint setup clean
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
 demo: ## set up, build, and catch a regression on the running kernel
 	@scripts/setup.sh demo

@@ -136,7 +136,12 @@ func (s *stager) side(ctx context.Context, name string, t, from *build.Tree) (Si
 		// Names of our own: no path of the pull request's becomes one in the
 		// container.
 		file := fmt.Sprintf("%s/%d.o", name, len(side.Objects))
-		if err := s.copyFile(path, file, maxObject); err != nil {
+		if strings.HasSuffix(p.Object, ".c") { // compiled, outside of the tree
+			err = s.copyFile(path, file, maxObject)
+		} else {
+			err = s.copy(t, path, file, maxObject)
+		}
+		if err != nil {
 			return side, fmt.Errorf("%s: %w", p.Object, err)
 		}
 		side.Objects = append(side.Objects, Object{Name: p.Object, File: file})

@@ -1,0 +1,154 @@
+package action
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// checkout is a repository with two commits, in which the build makes the objects.
+func checkout(t *testing.T) (dir string, git func(args ...string) string) {
+	t.Helper()
+	dir = t.TempDir()
+	git = func(args ...string) string {
+		t.Helper()
+		cmd := exec.Command("git", append([]string{"-C", dir, "-c", "user.name=t", "-c", "user.email=t@example.com"}, args...)...)
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("git %v: %v\n%s", args, err, out)
+		}
+		return strings.TrimSpace(string(out))
+	}
+	git("init", "--quiet", "--initial-branch=main")
+	put(t, dir, "version", "one")
+	git("add", ".")
+	git("commit", "--quiet", "--message", "one")
+	put(t, dir, "version", "two")
+	put(t, dir, "ebpf-bench.yml", `version: 1
+build: {run: "mkdir -p out && cat version >out/a.o", outputs: [out/a.o]}
+programs: {p: {object: out/a.o}}
+benchmarks: {p/a: {}}
+`)
+	git("add", ".")
+	git("commit", "--quiet", "--message", "two")
+	return dir, git
+}
+
+func put(t *testing.T, dir, name, text string) {
+	t.Helper()
+	file := filepath.Join(dir, name)
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestStage builds both trees, and holds what enters the container.
+func TestStage(t *testing.T) {
+	dir, git := checkout(t)
+	stage := t.TempDir()
+	in := Inputs{Workspace: dir, Config: "ebpf-bench.yml", Base: "HEAD~1"}
+	plan, err := Stage(t.Context(), in, Event{Branch: "feat/x"}, stage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var files []string
+	_ = filepath.WalkDir(stage, func(path string, d os.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			rel, _ := filepath.Rel(stage, path)
+			files = append(files, rel)
+		}
+		return err
+	})
+	if got := strings.Join(files, " "); got != "base/0.o head/0.o head/ebpf-bench.yml plan.json" {
+		t.Errorf("entered: %s", got)
+	}
+	for name, want := range map[string]string{"base/0.o": "one", "head/0.o": "two"} {
+		if got, _ := os.ReadFile(filepath.Join(stage, name)); string(got) != want {
+			t.Errorf("%s holds %q, want %q", name, got, want)
+		}
+	}
+	if plan.Head.Revision.Branch != "feat/x" || plan.Base.Revision.Commit != git("rev-parse", "HEAD~1") || len(plan.Warnings) != 1 {
+		t.Errorf("%+v", plan)
+	}
+	if read, err := ReadPlan(stage); err != nil || read.Head.Objects[0] != (Object{"out/a.o", "head/0.o"}) {
+		t.Errorf("%+v, %v", read, err)
+	}
+	if Credentials(t.Context(), dir) {
+		t.Error("credentials where there are none")
+	}
+	git("config", "http.https://github.com/.extraheader", "AUTHORIZATION: basic x")
+	if !Credentials(t.Context(), dir) {
+		t.Error("a token in .git/config is not told")
+	}
+	t.Setenv("GITHUB_OUTPUT", "x")
+	t.Setenv("ACTIONS_RUNTIME_TOKEN", "x")
+	if HideFromBuilds(); os.Getenv("GITHUB_OUTPUT")+os.Getenv("ACTIONS_RUNTIME_TOKEN") != "" {
+		t.Error("builds see command files and tokens")
+	}
+
+	// What a hostile head would have the runner copy.
+	secret := filepath.Join(t.TempDir(), "secret.pcap")
+	put(t, filepath.Dir(secret), "secret.pcap", "secret")
+	for _, tt := range []struct{ name, config, link string }{
+		{"object", "version: 1\nprograms: {p: {object: a.o}}\nbenchmarks: {p/a: {}}\n", "a.o"},
+		{"capture", "version: 1\nprograms: {p: {object: version}}\nbenchmarks: {p/a: {packets: a.pcap}}\n", "a.pcap"},
+		{"config", "", "ebpf-bench.yml"},
+	} {
+		_ = os.Remove(filepath.Join(dir, tt.link))
+		if tt.config != "" {
+			put(t, dir, "ebpf-bench.yml", tt.config)
+		} else {
+			put(t, filepath.Dir(secret), "secret.pcap", "version: 1\nprograms: {p: {object: version}}\nbenchmarks: {p/a: {}}\n")
+		}
+		if err := os.Chmod(secret, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(secret, filepath.Join(dir, tt.link)); err != nil {
+			t.Fatal(err)
+		}
+		stage := t.TempDir()
+		_, err := Stage(t.Context(), Inputs{Workspace: dir, Config: "ebpf-bench.yml"}, Event{}, stage)
+		if err == nil {
+			t.Errorf("%s: a link out of the checkout was followed", tt.name)
+		}
+		t.Log(tt.name, err)
+		_ = os.Remove(filepath.Join(dir, tt.link))
+	}
+}
+
+// TestBaseRef holds what a pull request is compared with.
+func TestBaseRef(t *testing.T) {
+	dir, git := checkout(t)
+	in := Inputs{Workspace: dir, Config: "ebpf-bench.yml"}
+	base := git("rev-parse", "HEAD~1")
+	for _, tt := range []struct {
+		name string
+		e    Event
+		want string
+	}{
+		{"push", Event{Name: "push", Branch: "main"}, ""},
+		{"head of a pull request", Event{Name: "pull_request", BaseBranch: "main", BaseCommit: base}, "merge-base:" + base},
+		{"merge group", Event{Name: "merge_group", BaseBranch: "refs/heads/main", BaseCommit: base}, "merge-base:" + base},
+	} {
+		if got, err := baseRef(t.Context(), in, tt.e); got != tt.want || err != nil {
+			t.Errorf("%s: %q, %v, want %q", tt.name, got, err, tt.want)
+		}
+	}
+	if _, err := baseRef(t.Context(), in, Event{Name: "pull_request", BaseBranch: "gone", BaseCommit: strings.Repeat("0", 40)}); err == nil || !strings.Contains(err.Error(), "does not hold the base") {
+		t.Errorf("a shallow checkout: %v", err)
+	}
+	git("checkout", "--quiet", "-b", "side", "HEAD~1")
+	put(t, dir, "other", "x")
+	git("add", ".")
+	git("commit", "--quiet", "--message", "side")
+	git("checkout", "--quiet", "main")
+	git("merge", "--quiet", "--no-ff", "--message", "merge", "side")
+	if got, err := baseRef(t.Context(), in, Event{Name: "pull_request", BaseBranch: "main", BaseCommit: base}); got != "HEAD^1" || err != nil {
+		t.Errorf("a merge: %q, %v", got, err)
+	}
+}
