@@ -151,9 +151,10 @@ type Comparison struct {
 	Warnings    []string  `json:"warnings,omitempty"`
 }
 
-// An Interval holds the true change with probability Level, each side missing it
-// with half the rest. The level is that after the correction for many comparisons
-// and looks, so it is higher the less alpha there was to spend.
+// An Interval holds the true change with probability Level, whenever the session
+// stopped: its bounds are those that the verdict was held against at its look, and
+// the level is what they have over all looks. That of a Regressed or Improved row is
+// higher the more comparisons the suite has.
 type Interval struct {
 	Low   float64 `json:"low"`
 	High  float64 `json:"high"`

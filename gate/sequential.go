@@ -134,7 +134,7 @@ func judgeFamily(rows []*row, p Policy) {
 		open = open[:0]
 		for i, w := range now {
 			share := w.looks[k].share
-			switch w.decide(views[i], decision{regressed[i], improved[i], slowLevel[i] * share, fastLevel[i] * share, passAlpha * share}) {
+			switch w.decide(views[i], decision{regressed[i], improved[i], slowLevel[i] * share, fastLevel[i] * share, passAlpha * share, share}) {
 			case Regressed:
 				slower++
 			case Improved:
@@ -150,27 +150,34 @@ func judgeFamily(rows []*row, p Policy) {
 type decision struct {
 	regressed, improved           bool
 	slowLevel, fastLevel, passLev float64
+	share                         float64 // of what all looks spend, what this one does
 }
 
-// decide gives the row its verdict at a look, with the interval at the level of
-// that verdict.
+// decide gives the row its verdict at a look, with the interval of that verdict: the
+// bounds that were held against the margin.
+//
+// The level told is that over all looks, since it was the data that chose this one:
+// a bound with the error e*share at each look misses the truth at any look with
+// probability e at most. It is lower than that of the same bounds after a number of
+// rounds fixed beforehand, which would be a prettier one than the procedure has.
 func (w *row) decide(v *view, d decision) Verdict {
 	open := w.Open
 	w.Open, w.Reason = false, ""
-	var level, pv float64
+	// The errors of the lower and of the upper bound, on the scale where more is
+	// worse.
+	var low, high, pv float64
 	notSlower := v.shift.Less(v.margin)
 	slow := v.slowMode()
 	switch {
 	case d.regressed:
-		w.Verdict, level, pv = Regressed, d.slowLevel, v.shift.Greater(v.margin)
+		w.Verdict, low, high, pv = Regressed, d.slowLevel, d.slowLevel, v.shift.Greater(v.margin)
 	case d.improved:
-		w.Verdict, level, pv = Improved, d.fastLevel, v.shift.Less(-v.margin)
+		w.Verdict, low, high, pv = Improved, d.fastLevel, d.fastLevel, v.shift.Less(-v.margin)
 	case notSlower <= d.passLev && slow == "":
-		w.Verdict, level, pv = Pass, d.passLev, notSlower
+		w.Verdict, low, high, pv = Pass, d.passLev, d.passLev, notSlower
 	default:
-		// Neither bound passed the margin, so the interval at the stricter of both
-		// levels holds it.
-		w.Verdict, level = Inconclusive, min(d.slowLevel, d.passLev)
+		// Neither bound passed the margin, so the interval between them holds it.
+		w.Verdict, low, high = Inconclusive, d.slowLevel, d.passLev
 		pv = min(v.shift.Greater(v.margin), notSlower)
 		w.Open = open
 		switch {
@@ -182,10 +189,10 @@ func (w *row) decide(v *view, d decision) Verdict {
 			w.Reason = "the session stopped here under another policy"
 		}
 	}
-	w.show(v, level)
+	w.show(v, low, high, d.share)
 	w.P = pointer(pv)
 	w.slowLevel = d.slowLevel
-	w.Warn = w.Verdict != Regressed && w.limit.Warn != nil && v.shift.Lower(level) > v.warn
+	w.Warn = w.Verdict != Regressed && w.limit.Warn != nil && v.shift.Lower(low) > v.warn
 	return w.Verdict
 }
 
@@ -216,7 +223,7 @@ func (w *row) tell(p Policy) {
 		return
 	}
 	level := p.Alpha / 2
-	w.show(v, level)
+	w.show(v, level, level, 1)
 	slow, fast := v.shift.Greater(0), v.shift.Less(0)
 	w.P = pointer(min(1, 2*min(slow, fast)))
 	switch {

@@ -271,9 +271,9 @@ func (v *view) slowMode() string {
 		slow, v.rounds, fast)
 }
 
-// show writes a view into its row, with the interval whose sides each have the
-// error p.
-func (w *row) show(v *view, p float64) {
+// show writes a view into its row, with the interval whose bounds have the errors low
+// and high at this look, which has a share of what all looks spend.
+func (w *row) show(v *view, errorLow, errorHigh, share float64) {
 	w.last = v
 	w.Rounds = v.rounds
 	w.Base, w.Head = pointer(v.base), pointer(v.head)
@@ -294,9 +294,13 @@ func (w *row) show(v *view, p float64) {
 	if e := v.shift.Estimate(); finite(e) {
 		w.Change = pointer(w.sign() * e)
 	}
-	low, high := v.shift.Lower(p), v.shift.Upper(p)
-	if finite(low) && finite(high) && p > 0 {
-		w.Interval = &Interval{Low: math.Min(w.sign()*low, w.sign()*high), High: math.Max(w.sign()*low, w.sign()*high), Level: 1 - 2*p}
+	low, high := v.shift.Lower(errorLow), v.shift.Upper(errorHigh)
+	if finite(low) && finite(high) && errorLow > 0 && errorHigh > 0 {
+		w.Interval = &Interval{
+			Low: math.Min(w.sign()*low, w.sign()*high), High: math.Max(w.sign()*low, w.sign()*high),
+			// Rounded, so that equal levels of different looks are equal.
+			Level: math.Round((1-(errorLow+errorHigh)/share)*1e12) / 1e12,
+		}
 	}
 	if w.limit.Fail != nil {
 		w.Margin = pointer(v.margin)

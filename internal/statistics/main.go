@@ -64,7 +64,7 @@ func run(args []string) error {
 			continue
 		}
 		start := time.Now()
-		table := t.make()
+		table := fmt.Sprintf("%s\n*Seed %d; %d suites for false alarms, %d trials elsewhere, %d resamples.*\n", t.make(), *seed, *suites, *trials, *resamples)
 		fmt.Fprintf(os.Stderr, "%s: %v\n", t.name, time.Since(start).Round(time.Second))
 		if *out == "" {
 			fmt.Printf("%s\n\n%s\n", t.name, table)

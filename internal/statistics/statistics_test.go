@@ -125,6 +125,32 @@ func TestCoverage(t *testing.T) {
 	}
 }
 
+// At stopping, the interval that a verdict shows misses the truth no oftener than
+// its level says; the worst is a program slower by exactly the limit, which passes
+// once in twenty sessions.
+func TestCoverageAtStopping(t *testing.T) {
+	s := study{seed: 9}
+	const margin = 0.01
+	for effect, trials := range map[float64]int{0: 60, margin: 150, 0.02: 60} {
+		may := 0.0
+		n := synthetic()[0]
+		missed := 0
+		for i := range trials {
+			c := compare(suite(rand.New(rand.NewPCG(s.seed, uint64(i))), n, 1, effect), rule{alpha: alpha, margin: margin})[0]
+			if c.Interval == nil {
+				t.Fatal("no interval")
+			}
+			may += 1 - c.Interval.Level
+			if truth := effect / margin * *c.Margin; truth < c.Interval.Low || truth > c.Interval.High {
+				missed++
+			}
+		}
+		if low, _ := binomial(missed, trials, 0.999); low > may/float64(trials) {
+			t.Errorf("slower by %v: %d of %d intervals miss the truth, %.1f may", effect, missed, trials, may)
+		}
+	}
+}
+
 // What a study says depends on the seed and on nothing else.
 func TestRepeatable(t *testing.T) {
 	s := study{noises: synthetic(), seed: 7, suites: 20, trials: 20}

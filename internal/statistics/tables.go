@@ -83,7 +83,7 @@ func (s study) falseAlarms() string {
 			})
 			// At the limit hardly anything is decided early, so that a suite takes
 			// sixteen times as long: fewer of the large ones.
-			worst := max(s.suites*20/max(m, 20)/10, 20)
+			worst := max(s.suites*20/max(m, 20)/2, 20)
 			at := s.count(key+" worst", worst, func(rnd *rand.Rand) bool {
 				rows := suite(rnd, n, m, u.margin)
 				u.session(rows)
