@@ -110,12 +110,12 @@ func (c *Client) History(ctx context.Context, q HistoryQuery) (*History, error) 
 		if !left(1) {
 			break
 		}
-		h.add(c, ctx, a, q.Branch, shas[a.Run])
+		h.add(ctx, c, a, q.Branch, shas[a.Run])
 	}
 	return h, nil
 }
 
-func (h *History) add(c *Client, ctx context.Context, a Artifact, branch, sha string) {
+func (h *History) add(ctx context.Context, c *Client, a Artifact, branch, sha string) {
 	r, err := c.single(ctx, a, branch, sha)
 	if err != nil {
 		h.Problems = append(h.Problems, err)
@@ -164,7 +164,7 @@ func (c *Client) Collect(ctx context.Context, q HistoryQuery) (*History, error) 
 				return
 			}
 			for _, a := range ofBranch(found, q, KindRun) {
-				parts[i].add(c, ctx, a, q.Branch, run.SHA)
+				parts[i].add(ctx, c, a, q.Branch, run.SHA)
 			}
 		})
 	}
