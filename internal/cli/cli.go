@@ -211,7 +211,7 @@ and how sure it is.`),
 	root.SetFlagErrorFunc(misused)
 	root.AddCommand(c.run(), c.compare(), c.baseline(), c.noise(), c.doctor(), c.version())
 	root.AddCommand(c.history(), c.report())
-	root.AddCommand(c.action(), c.measureStaged()) // the action's own
+	root.AddCommand(c.initialize(), c.action(), c.measureStaged())
 	root.Args = takesVerb
 	return root
 }

@@ -1,0 +1,92 @@
+package cli
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/org/ebpf-bench-gate/internal/config"
+)
+
+func runInit(t *testing.T, files map[string]string) (code int, out string) {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		file := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Chdir(dir)
+	var b bytes.Buffer
+	code = Command{Stdin: strings.NewReader(""), Stdout: &b, Stderr: &b}.Main([]string{"gate", "init"})
+	return code, b.String()
+}
+
+func TestInit(t *testing.T) {
+	code, out := runInit(t, map[string]string{
+		"bpf/lb.bpf.c":         "SEC(\"xdp\")\nint lb(struct xdp_md *ctx) { return 2; }\nSEC(\"kprobe/x\") int BPF_KPROBE(probe, int a) { return 0; }\n",
+		"old/lb.bpf.c":         "SEC(\"xdp.frags\") int lb(struct xdp_md *ctx) {}\nSEC(\"tc\")\nint out(struct __sk_buff *s) {}",
+		"a b/\"q\".bpf.c":      "SEC(\"?tc/x\") int odd(void *c) {}",
+		"node_modules/x.bpf.c": "SEC(\"xdp\") int no(void *c) {}",
+		"junk.o":               "not an object",
+	})
+	if code != 0 || !strings.Contains(out, "default branch") {
+		t.Fatalf("exit %d\n%s", code, out)
+	}
+	s, err := config.Load(config.FileName)
+	if err != nil {
+		text, _ := os.ReadFile(config.FileName)
+		t.Fatalf("%v\n%s", err, text)
+	}
+	var programs, benchmarks []string
+	for _, p := range s.Programs {
+		programs = append(programs, p.Name+"="+p.Object)
+	}
+	for _, b := range s.Benchmarks {
+		benchmarks = append(benchmarks, b.Name)
+	}
+	if got := strings.Join(programs, " "); got != `odd=a b/"q".bpf.c lb=bpf/lb.bpf.c probe=bpf/lb.bpf.c out=old/lb.bpf.c` {
+		t.Errorf("programs: %s", got)
+	}
+	if got := strings.Join(benchmarks, " "); got != "odd/builtin lb/builtin out/builtin" {
+		t.Errorf("benchmarks: %s", got)
+	}
+
+	// Again, and nothing changes.
+	if err := os.WriteFile(config.FileName, []byte("mine"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if code := (Command{Stdout: &b, Stderr: &b}).Main([]string{"gate", "init"}); code != 0 || strings.Count(b.String(), "left as it is") != 3 {
+		t.Errorf("again: exit %d\n%s", code, b.String())
+	}
+	if text, _ := os.ReadFile(config.FileName); string(text) != "mine" {
+		t.Error("a file that was there is changed")
+	}
+}
+
+func TestInitNothing(t *testing.T) {
+	if code, out := runInit(t, map[string]string{"main.c": "int main;"}); code != exitUsage || !strings.Contains(out, "no eBPF programs") {
+		t.Errorf("exit %d\n%s", code, out)
+	}
+}
+
+// TestInitWorkflows holds that init writes what the documents show, which
+// actionlint looks at.
+func TestInitWorkflows(t *testing.T) {
+	doc, err := os.ReadFile("../../docs/action.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range []string{strings.Replace(workflowMeasure, "BRANCH", "main", 1), workflowForks} {
+		if !strings.Contains(string(doc), "```yaml\n"+w+"```") {
+			t.Errorf("docs/action.md does not show\n%s", w)
+		}
+	}
+}
