@@ -19,10 +19,15 @@ type LineCount struct {
 	Executions float64 `json:"executions"`
 	// Insns is how many instructions of the line were executed.
 	Insns float64 `json:"insns"`
-	// BaseExecutions and BaseInsns are those of the same line in base. Both are 0
+	// Decides is how many instructions were executed in blocks that end with a
+	// branch of the line, and in its own blocks without one: what runs because of
+	// it. Of a loop, it is the line with the condition that has the body's.
+	Decides float64 `json:"decides"`
+	// BaseExecutions, BaseInsns and BaseDecides are those of the same line in base. They are 0
 	// where base did not reach it or, as New tells, does not have it.
 	BaseExecutions float64 `json:"base_executions,omitempty"`
 	BaseInsns      float64 `json:"base_insns,omitempty"`
+	BaseDecides    float64 `json:"base_decides,omitempty"`
 	New            bool    `json:"new,omitempty"`
 }
 
@@ -30,7 +35,7 @@ type LineCount struct {
 const MaxLines = 20
 
 // ExplainLines returns the lines of head that differ from base in executed
-// instructions, those that cost most more first, at most [MaxLines]. Lines are
+// instructions, those that decide most more of them first, at most [MaxLines]. Lines are
 // matched by their text within a function, since their numbers shift. A line that
 // only base has is there with Executions and Insns 0.
 func ExplainLines(base, head []LineCount) []LineCount {
@@ -43,7 +48,7 @@ func ExplainLines(base, head []LineCount) []LineCount {
 			old[of(l)] = l
 			continue
 		}
-		o.Executions, o.Insns = o.Executions+l.Executions, o.Insns+l.Insns
+		o.Executions, o.Insns, o.Decides = o.Executions+l.Executions, o.Insns+l.Insns, o.Decides+l.Decides
 		old[of(l)] = o
 	}
 	at := map[key]int{}
@@ -51,25 +56,26 @@ func ExplainLines(base, head []LineCount) []LineCount {
 	for _, l := range head {
 		k := of(l)
 		if i, ok := at[k]; ok { // a text that stands there twice
-			all[i].Executions, all[i].Insns = all[i].Executions+l.Executions, all[i].Insns+l.Insns
+			all[i].Executions, all[i].Insns, all[i].Decides = all[i].Executions+l.Executions, all[i].Insns+l.Insns, all[i].Decides+l.Decides
 			continue
 		}
 		at[k] = len(all)
 		o, ok := old[k]
-		l.BaseExecutions, l.BaseInsns, l.New = o.Executions, o.Insns, !ok
+		l.BaseExecutions, l.BaseInsns, l.BaseDecides, l.New = o.Executions, o.Insns, o.Decides, !ok
 		all = append(all, l)
 	}
 	for _, l := range base {
 		if k := of(l); !has(at, k) {
 			o := old[k]
 			at[k] = len(all)
-			o.BaseExecutions, o.BaseInsns, o.Executions, o.Insns = o.Executions, o.Insns, 0, 0
+			o.BaseExecutions, o.BaseInsns, o.BaseDecides = o.Executions, o.Insns, o.Decides
+			o.Executions, o.Insns, o.Decides = 0, 0, 0
 			all = append(all, o)
 		}
 	}
 	all = slices.DeleteFunc(all, func(l LineCount) bool { return l.Insns == l.BaseInsns })
 	slices.SortStableFunc(all, func(a, b LineCount) int {
-		return cmp.Compare(b.Insns-b.BaseInsns, a.Insns-a.BaseInsns)
+		return cmp.Or(cmp.Compare(b.Decides-b.BaseDecides, a.Decides-a.BaseDecides), cmp.Compare(b.Insns-b.BaseInsns, a.Insns-a.BaseInsns))
 	})
 	if len(all) > MaxLines {
 		all = all[:MaxLines]

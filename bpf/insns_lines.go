@@ -40,6 +40,7 @@ func (p counted) lines(counts []uint64, runs float64) []bench.LineCount {
 	type total struct {
 		text    string
 		insns   uint64
+		decides uint64
 		columns map[uint32]uint64 // executions
 	}
 	totals := map[lineKey]*total{}
@@ -62,6 +63,10 @@ func (p counted) lines(counts []uint64, runs float64) []bench.LineCount {
 				seen[t] = []uint32{line.LineColumn()}
 			}
 		}
+		// What a block executes is decided by the branch that ends it: of a
+		// loop's body, the line that says how long it goes on. Other blocks
+		// stand for themselves.
+		branches := conditional(p.flow.insns[bl.end-1].OpCode)
 		for i := bl.start; i < bl.end; i++ {
 			// Line 0 is the compiler's word for code of no line in particular.
 			if l, ok := p.flow.insns[i].Source().(*btf.Line); ok && l.LineNumber() > 0 {
@@ -78,6 +83,12 @@ func (p counted) lines(counts []uint64, runs float64) []bench.LineCount {
 				order = append(order, k)
 			}
 			t.insns += counts[b]
+			switch {
+			case !branches:
+				t.decides += counts[b]
+			case i == bl.end-1:
+				t.decides += counts[b] * uint64(bl.end-bl.start)
+			}
 			if c := line.LineColumn(); !slices.Contains(seen[t], c) {
 				seen[t] = append(seen[t], c)
 				t.columns[c] += counts[b]
@@ -94,9 +105,19 @@ func (p counted) lines(counts []uint64, runs float64) []bench.LineCount {
 		out = append(out, bench.LineCount{
 			File: k.file, Line: int(k.line), Text: t.text, Function: k.function,
 			Executions: float64(most) / runs, Insns: float64(t.insns) / runs,
+			Decides: float64(t.decides) / runs,
 		})
 	}
 	return out
+}
+
+// conditional tells whether an instruction is a branch.
+func conditional(op asm.OpCode) bool {
+	switch op.JumpOp() {
+	case asm.InvalidJumpOp, asm.Ja, asm.Call, asm.Exit:
+		return false
+	}
+	return true
 }
 
 // calls tells how often each helper and kfunc was called, by name.

@@ -146,9 +146,12 @@ type Comparison struct {
 	LayoutFloor *float64  `json:"layout_floor,omitempty"`
 	Layout      bool      `json:"layout,omitempty"`
 	Boundary    *Boundary `json:"boundary,omitempty"`
-	Reason      string    `json:"reason,omitempty"` // why this verdict, where the numbers do not say
-	Path        string    `json:"path,omitempty"`
-	Warnings    []string  `json:"warnings,omitempty"`
+	// Lines are where head executes other instructions than base, those that
+	// decide most more of them first; rows of insns have them.
+	Lines    []bench.LineCount `json:"lines,omitempty"`
+	Reason   string            `json:"reason,omitempty"` // why this verdict, where the numbers do not say
+	Path     string            `json:"path,omitempty"`
+	Warnings []string          `json:"warnings,omitempty"`
 }
 
 // An Interval holds the true change with probability Level, whenever the session

@@ -59,6 +59,7 @@ func newRow(base, head *bench.Result, now time.Time, p Policy) *row {
 	}
 	if head != nil {
 		w.Warnings = merge(w.Warnings, head.Warnings)
+		w.Lines = head.Lines
 	}
 	if base != nil && head != nil && base.Answer != "" && head.Answer != "" && base.Answer != head.Answer {
 		w.warn("the program's answer changed from %s to %s", base.Answer, head.Answer)

@@ -2,6 +2,7 @@ package render
 
 import (
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -274,6 +275,11 @@ func skipNotes(r *gate.Report) notes {
 func rowNotes(rows []*gate.Comparison) (why, warn notes) {
 	for _, c := range rows {
 		name := c.Benchmark + " " + c.Measure
+		if c.Verdict == gate.Regressed {
+			for _, l := range culprits(c) {
+				why.add(c.Benchmark, l, "")
+			}
+		}
 		if c.Reason != "" {
 			why.add(name, c.Reason, "")
 		}
@@ -285,6 +291,36 @@ func rowNotes(rows []*gate.Comparison) (why, warn notes) {
 		}
 	}
 	return why, warn
+}
+
+// culprits are the lines that decide most of the instructions that head executes
+// more: at most two, each of them a fifth of the difference.
+func culprits(c *gate.Comparison) []string {
+	if c.Base == nil || c.Head == nil || *c.Head <= *c.Base {
+		return nil
+	}
+	var out []string
+	for _, l := range c.Lines {
+		share := (l.Decides - l.BaseDecides) / (*c.Head - *c.Base)
+		if len(out) == 2 || share < 0.2 {
+			break
+		}
+		was := "not in base"
+		if !l.New {
+			was = "in base " + times(l.BaseExecutions)
+		}
+		out = append(out, fmt.Sprintf("%s:%d  %s  %s, %.0f%% of the added instructions; %s",
+			path.Base(l.File), l.Line, l.Text, times(l.Executions), 100*min(1, share), was))
+	}
+	return out
+}
+
+// times says how often a line runs.
+func times(n float64) string {
+	if n == 1 {
+		return "once a run"
+	}
+	return strings.TrimSuffix(strings.TrimRight(fmt.Sprintf("%.1f", n), "0"), ".") + " times a run"
 }
 
 // staticTable is a row a program and a column a measure.
