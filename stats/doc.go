@@ -4,19 +4,22 @@
 // in which a judgement uses them:
 //
 //  1. [Median], [Quantile], [TrimmedMean], [Mean] and [Variance] describe one
-//     sample.
+//     sample, [Tukey] counts its outliers.
 //  2. [SignedRank] (paired) and [MannWhitney] (two samples) are the rank tests,
 //     exact also with ties. [PairedT] and [WelchT] are their classical
-//     counterparts.
+//     counterparts, [TrimmedT] and [YuenT] those of trimmed means; [Bootstrap] is an
+//     interval of any statistic.
 //  3. A [Shift] is a rank test of a one-parameter model: it gives a p-value at
 //     any margin, the Hodges–Lehmann estimate, and bounds at any level that agree
-//     with the p-values exactly. [Detectable] is the effect it could have shown.
-//  4. [Holm] corrects for many tests, [TBoundary] holds one new value against
-//     stored ones.
+//     with the p-values exactly. [Detectable] is the effect it could have shown. A
+//     [MeanShift] answers the same by Student's t.
+//  4. [Holm] corrects for many tests.
+//  5. [TBoundary] and its like hold one new value against stored ones, [Changes]
+//     finds where those changed.
 //
-// The package knows no benchmarks, units or verdicts, draws no random numbers
-// and keeps no state but a cache of null distributions, so that it may be called
-// from many goroutines.
+// The package knows no benchmarks, units or verdicts and keeps no state but a cache
+// of null distributions, so that it may be called from many goroutines. What draws
+// random numbers ([Bootstrap], [Changes]) draws them from a seed that it is given.
 //
 // Nothing here panics on data. A NaN among the data, or too few of them, gives
 // NaN (or ok = false), never a number that looks like a result; ±Inf is an
