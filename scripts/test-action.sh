@@ -129,10 +129,11 @@ make_act() {
 [ -x "$act" ] || quietly "building act $act_version" make_act
 
 gitea=$cache/bin/gitea-$gitea_version
+gitea_source() {
+	(cd "$work" && go mod download -json "code.gitea.io/gitea@$gitea_version") | sed -n 's/^\t"Dir": "\(.*\)",$/\1/p'
+}
 make_gitea() {
-	local src
-	src=$(cd "$work" && go mod download -json "code.gitea.io/gitea@$gitea_version" | sed -n 's/^\t"Dir": "\(.*\)",$/\1/p')
-	cp -r "$src" "$work/gitea"
+	cp -r "$(gitea_source)" "$work/gitea"
 	chmod -R u+w "$work/gitea"
 	(cd "$work/gitea" && CGO_ENABLED=1 nice go build -trimpath -tags "sqlite sqlite_unlock_notify" \
 		-ldflags "-s -w -X main.Version=${gitea_version#v}" -o "$gitea" .)
@@ -162,7 +163,10 @@ for limit in "$image 900" "$image-slim 60"; do
 	[ "$size" -lt "$most" ] || die 1 "$name is too large"
 done
 
-export GATE_TEST_IMAGE=$image GATE_TEST_ACT=$act GATE_TEST_GITEA=$gitea GATE_TEST_CLIENT=$cache/client/node_modules
+export GATE_TEST_IMAGE=$image GATE_TEST_ACT=$act GATE_TEST_CLIENT=$cache/client/node_modules
+# Gitea reads its templates and texts from its source.
+GATE_TEST_GITEA=$gitea GATE_TEST_GITEA_SOURCE=$(gitea_source)
+export GATE_TEST_GITEA GATE_TEST_GITEA_SOURCE
 if [ "${1:-}" = shell ]; then
 	"${SHELL:-bash}" -i
 	exit

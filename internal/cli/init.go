@@ -283,7 +283,7 @@ func configFor(found []foundProgram) string {
 		b.WriteString("benchmarks:\n" + benchmarks.String())
 	}
 	if others.Len() > 0 {
-		b.WriteString("# Not measured in time yet, though their instructions are:\n" + others.String())
+		b.WriteString("# Not here, or loaded and not run:\n" + others.String())
 	}
 	b.WriteString("policy:\n  latency: {warn: 2%, fail: 5%}\n")
 	return b.String()

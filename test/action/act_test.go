@@ -254,6 +254,22 @@ func (r *runner) bundle(name string) (base, head *bench.Run) {
 	return b.Base, b.Head
 }
 
+// pack writes runs as the measuring job does.
+func (r *runner) pack(file string, base, head *bench.Run) {
+	r.t.Helper()
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	if err := json.NewEncoder(z).Encode(map[string]any{"schema": 1, "base": base, "head": head}); err != nil {
+		r.t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		r.t.Fatal(err)
+	}
+	if err := os.WriteFile(file, b.Bytes(), 0o644); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
 // compare is gate compare over what was uploaded.
 func (r *runner) compare(base, head *bench.Run) (code int, report string) {
 	r.t.Helper()
