@@ -192,7 +192,7 @@ func TestHistoryIsQuick(t *testing.T) {
 	took := time.Since(start)
 	runtime.ReadMemStats(&after)
 	t.Logf("%v, %d MB", took, (after.TotalAlloc-before.TotalAlloc)>>20)
-	if len(r.Comparisons) != 5000 || took > 15*time.Second || after.TotalAlloc-before.TotalAlloc > 200<<20 {
+	if len(r.Comparisons) != 5000 || took > time.Minute || after.TotalAlloc-before.TotalAlloc > 200<<20 {
 		t.Errorf("%d rows in %v, %d bytes", len(r.Comparisons), took, after.TotalAlloc-before.TotalAlloc)
 	}
 }
