@@ -325,6 +325,9 @@ func (c Command) progress(p *runner.Plan) (done func()) {
 		if len(s.Open) > 2 {
 			what = fmt.Sprintf("%s and %d more", s.Open[0], len(s.Open)-1)
 		}
+		if s.Sure != "" {
+			what += " (" + s.Sure + ")"
+		}
 		line := fmt.Sprintf("measuring %s: round %d of %d, at most %s left", what, s.Round, s.Look, max(0, s.Budget-s.Elapsed).Round(time.Second))
 		if w := width(c.Stderr); w > 1 && len(line) > w-1 {
 			line = line[:w-1]

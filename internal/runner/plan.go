@@ -71,6 +71,9 @@ func (s *Side) find(program string) (Object, bool) {
 type Progress struct {
 	Round, Look int // rounds done, and those of the next look
 	Open        []string
+	// Sure is what the last look said of the first open benchmark, such as
+	// "+0.4%, -0.2…+1.1%"; empty before the first look.
+	Sure string
 	Elapsed     time.Duration
 	Budget      time.Duration
 }

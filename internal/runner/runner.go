@@ -318,9 +318,22 @@ func (r *run) roundsUpTo(ctx context.Context, open []*benchCase, rounds int) ([]
 			for i, c := range open {
 				names[i] = c.Name
 			}
-			r.Progress(Progress{open[0].done, rounds, names, time.Since(r.start), r.budget()})
+			r.Progress(Progress{Round: open[0].done, Look: rounds, Open: names, Sure: r.sure(names[0]), Elapsed: time.Since(r.start), Budget: r.budget()})
 		}
 	}
+}
+
+// sure is how the last look saw a benchmark.
+func (r *run) sure(name string) string {
+	if r.report == nil {
+		return ""
+	}
+	for _, c := range r.report.Comparisons {
+		if c.Benchmark == name && c.Open && c.Interval != nil && c.Change != nil {
+			return fmt.Sprintf("%+.1f%%, %+.1f…%+.1f%%", 100**c.Change, 100*c.Interval.Low, 100*c.Interval.High)
+		}
+	}
+	return ""
 }
 
 // budget is the time that measuring the suite may take.
