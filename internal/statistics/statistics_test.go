@@ -58,8 +58,8 @@ func noises(t *testing.T) []noise {
 func TestFamilyWise(t *testing.T) {
 	u := rule{alpha: 0.1, margin: 0.01}
 	for _, n := range noises(t) {
-		s := study{seed: 3, trials: 150}
-		for _, effect := range []float64{0, u.margin} {
+		for effect, trials := range map[float64]int{0: 150, u.margin: 60} {
+			s := study{seed: 3, trials: trials}
 			k := s.count(fmt.Sprint(n.name, effect), s.trials, func(rnd *rand.Rand) bool {
 				rows := suite(rnd, n, 20, effect)
 				u.session(rows)
