@@ -76,9 +76,6 @@ var publish struct {
 func published(t *testing.T) string {
 	t.Helper()
 	publish.Do(func() {
-		if publish.dir, publish.err = os.MkdirTemp("", "gate-action-"); publish.err != nil {
-			return
-		}
 		cmd := exec.Command("sh", "-c", `cd ../.. && git ls-files -z | tar --null --files-from=- --ignore-failed-read -cf - | tar -C "$0" -xf -`, publish.dir)
 		cmd.Stderr = os.Stderr
 		publish.err = cmd.Run()
@@ -89,11 +86,15 @@ func published(t *testing.T) string {
 	return publish.dir
 }
 
+// TestMain makes the directory that all tests share.
 func TestMain(m *testing.M) {
-	code := m.Run()
-	if publish.dir != "" {
-		os.RemoveAll(publish.dir)
+	var err error
+	if publish.dir, err = os.MkdirTemp("", "gate-action-"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
 	}
+	code := m.Run()
+	os.RemoveAll(publish.dir)
 	os.Exit(code)
 }
 
