@@ -53,6 +53,7 @@ func Compare(base, head *bench.Run, p Policy) *Report {
 	var control *row
 	for _, pair := range match(base, head) {
 		w := newRow(pair.base, pair.head, head.Time, p)
+		w.skipped = skipReason(r.Skipped, w.Benchmark)
 		if w.Benchmark == bench.Control {
 			if !unpaired && pair.base != nil && pair.head != nil {
 				w.prepare(false, p)
@@ -224,6 +225,15 @@ func merge(lists ...[]string) []string {
 		}
 	}
 	return all
+}
+
+// skipReason is why the benchmark was skipped, or empty.
+func skipReason(skips []bench.Skip, benchmark string) string {
+	i := slices.IndexFunc(skips, func(s bench.Skip) bool { return s.Name == benchmark })
+	if i < 0 {
+		return ""
+	}
+	return skips[i].Reason
 }
 
 func mergeSkips(lists ...[]bench.Skip) []bench.Skip {

@@ -117,6 +117,8 @@ func TestFailsClosed(t *testing.T) {
 	for i := range zero.Samples {
 		zero.Samples[i].Value = 0
 	}
+	failed := newRun("b", "s", result("latency", 0))
+	failed.Skipped = []bench.Skip{{Name: "p/y", Reason: "another"}, {Name: "p/x", Reason: "two paths", Required: true}}
 	p := latencyPolicy(0.05)
 	for _, c := range []struct {
 		name       string
@@ -133,7 +135,8 @@ func TestFailsClosed(t *testing.T) {
 		{"one added", newRun("a", "s", b), newRun("b", "s", h, other), p, gate.Pass, "nothing is worse"},
 		{"no policy", newRun("a", "s", b), newRun("b", "s", h), gate.Policy{}, gate.Inconclusive, "nothing was judged: alpha is 0"},
 		{"no limits", newRun("a", "s", b), newRun("b", "s", h), gate.Policy{Alpha: 0.01}, gate.Inconclusive, "nothing was judged: no measure that has a limit"},
-		{"no samples", newRun("a", "s", result("latency", 0)), newRun("b", "s", result("latency", 0)), p, gate.Inconclusive, "p/x latency could not be decided: no rounds yet"},
+		{"no samples", newRun("a", "s", result("latency", 0)), newRun("b", "s", result("latency", 0)), p, gate.Inconclusive, "p/x latency could not be measured (limit +5%); 1 inc"},
+		{"failed", newRun("a", "s", result("latency", 0)), failed, p, gate.Inconclusive, "p/x latency could not be measured: two paths (limit +5%); 1 inc"},
 		{"no common round", newRun("a", "s", b), newRun("b", "s", late), p, gate.Inconclusive, "p/x latency could not be decided: no round has both sides"},
 		{"four rounds", newRun("a", "s", four(b)), newRun("b", "s", four(h)), p, gate.Inconclusive, "p/x latency could not be decided: 4 rounds are too few"},
 		{"negative", newRun("a", "s", b), newRun("b", "s", negative), p, gate.Inconclusive, "p/x latency could not be decided: a value is negative"},

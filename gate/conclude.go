@@ -149,6 +149,9 @@ func (c *Comparison) sentence() string {
 		case c.Interval != nil:
 			why = fmt.Sprintf(": between %s and %s", percent(c.Interval.Low), percent(c.Interval.High))
 		}
+		if strings.HasPrefix(c.Reason, notMeasured) {
+			return fmt.Sprintf("%s %s %s%s", c.Benchmark, c.Measure, c.Reason, limit)
+		}
 		return fmt.Sprintf("%s %s could not be decided%s%s", c.Benchmark, c.Measure, why, limit)
 	}
 	switch {

@@ -23,8 +23,9 @@ import (
 //
 // The history of a series begins at its last change point; see [History].
 //
-// Where no row could be judged because nothing is stored to judge it by, Asked is
-// false, and the summary says so.
+// Nobody asks for a comparison by measuring one side. So where nothing is stored to
+// judge by, or too few runs, and nothing else is unknown or worse, Asked is false and
+// the summary says so. The rows of too few runs are Inconclusive, and so is the report.
 func CompareHistory(head *bench.Run, history []*bench.Run, p Policy) *Report {
 	head = orEmpty(head)
 	r := newReport(head)
@@ -44,16 +45,22 @@ func CompareHistory(head *bench.Run, history []*bench.Run, p Policy) *Report {
 	} else {
 		r.Programs = slices.DeleteFunc(slices.Clone(head.Programs), func(p bench.ProgramResult) bool { return p.Outcome == bench.Accepted })
 	}
+	var few []string // the reasons of rows with too few stored runs
 	for i := range head.Results {
 		if head.Results[i].Benchmark == bench.Control {
 			continue
 		}
 		w := newRow(nil, &head.Results[i], head.Time, p)
+		w.skipped = skipReason(r.Skipped, w.Benchmark)
 		w.againstHistory(series.of(w.head), p.Threshold)
 		w.settleWaiver()
 		w.applyMax()
 		w.applyStatic()
-		r.Asked = r.Asked || w.Judged
+		if w.Judged && w.Verdict == Inconclusive && w.few {
+			few = append(few, w.Reason)
+		} else {
+			r.Asked = r.Asked || w.Judged && w.Verdict == Inconclusive
+		}
 		r.Comparisons = append(r.Comparisons, w.Comparison)
 	}
 	r.conclude(o)
@@ -61,12 +68,35 @@ func CompareHistory(head *bench.Run, history []*bench.Run, p Policy) *Report {
 	case len(head.Results)+len(head.Programs)+len(head.Skipped) == 0:
 		r.Asked = true // nothing measured is not the same as nothing asked
 	case r.Asked:
+	case r.Verdict != Inconclusive:
+		r.Asked = true
+	case len(few) > 0:
+		r.tooEarly(few)
 	case len(runs) == 0:
 		r.Summary = "nothing to compare with: no stored run of this testbed."
 	default:
 		r.Summary = "nothing to compare with: no stored run has a measure of these benchmarks that has a limit."
 	}
 	return r
+}
+
+// tooEarly is the sentence of a report in which nothing speaks against head, and
+// some rows have too few stored runs to speak at all: there is no comparison yet
+// that could have been asked for, and no pass either.
+func (r *Report) tooEarly(reasons []string) {
+	slices.Sort(reasons)
+	reasons = slices.Compact(reasons)
+	r.Summary = reasons[0] + ": not judged yet"
+	if len(reasons) > 1 {
+		r.Summary = "some measures have too few stored runs: not judged yet"
+	}
+	for _, v := range []Verdict{Improved, Pass} {
+		if n := count(r.Comparisons)[v]; n > 0 {
+			r.Summary += fmt.Sprintf("; %d %s", n, map[Verdict]string{Improved: "improved", Pass: "passed"}[v])
+		}
+	}
+	r.Summary += "."
+	r.Hint = "each run is stored and counts; to compare at once, measure against a base"
 }
 
 // parallel calls do for 0 to n-1 on all processors.

@@ -49,8 +49,9 @@ func (v *Verdict) UnmarshalText(b []byte) error {
 type Report struct {
 	Verdict Verdict `json:"verdict"`
 	// Asked tells that there was something to judge head by. False only where
-	// [CompareHistory] found no history (and no Max in the policy): nobody asked
-	// for a verdict, Verdict is Inconclusive, and a caller may exit 0.
+	// [CompareHistory] found no history (and no Max in the policy), or too few runs
+	// and nothing worse: nobody asked for a verdict, Verdict is Inconclusive, and a
+	// caller may exit 0.
 	Asked bool `json:"asked"`
 	// Base is empty where head was held against history or nothing.
 	Base        *bench.Revision `json:"base,omitempty"`

@@ -18,6 +18,10 @@ type row struct {
 	minEffect  float64       // MinEffectNS where the measure is a time, else 0
 	base, head *bench.Result // either may be nil
 	now        time.Time     // when head was measured
+	// skipped is why the benchmark was not measured; empty if nothing says so.
+	skipped string
+	// few tells that too few runs are stored for a rule against history.
+	few bool
 	// byThreshold tells that a rule against history gave the verdict.
 	byThreshold bool
 	// accepted is the change that a waiver accepts, unwaived the fail margin that

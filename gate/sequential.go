@@ -99,7 +99,7 @@ func judgeFamily(rows []*row, p Policy) {
 		case w.Unchanged || w.limit.Fail == nil:
 			w.tell(p)
 		case len(w.looks) == 0:
-			w.inconclusive("no rounds yet")
+			w.inconclusive(w.unmeasured())
 			w.setMedians()
 			open = append(open, w)
 		default:
@@ -196,6 +196,17 @@ func (w *row) decide(v *view, d decision) Verdict {
 	return w.Verdict
 }
 
+// unmeasured says why a row has no samples. Only a session that is still going on
+// asks about rows that are yet to be measured, and shows nobody what it is told.
+func (w *row) unmeasured() string {
+	if w.skipped != "" {
+		return notMeasured + ": " + w.skipped
+	}
+	return notMeasured
+}
+
+const notMeasured = "could not be measured"
+
 // setDetectable says what the look that decided would have found.
 func (w *row) setDetectable() {
 	if v := w.last; v != nil && v.noise != nil && v.scale != 0 && w.slowLevel > 0 {
@@ -213,7 +224,7 @@ func (w *row) setDetectable() {
 // numbers alone would have, at alpha and without a margin.
 func (w *row) tell(p Policy) {
 	w.Open = false
-	v, reason := (*view)(nil), "no rounds"
+	v, reason := (*view)(nil), w.unmeasured()
 	if n := len(w.looks); n > 0 {
 		v, reason = w.view(w.looks[n-1])
 	}

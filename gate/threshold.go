@@ -220,6 +220,7 @@ func (w *row) judgeThreshold(past []stored, t Threshold) {
 	b := t.Boundary(x)
 	w.Boundary = &b
 	if reason == "" && b.Samples < t.least() {
+		w.few = true
 		reason = fmt.Sprintf("%d of %d runs%s", len(x), t.least(), since)
 	}
 	if reason != "" {

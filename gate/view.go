@@ -120,7 +120,7 @@ func pairUp(base, head []bench.Sample, last int) []round {
 func (w *row) pairedView(l look) (*view, string) {
 	n := min(l.rounds, len(w.head.Samples))
 	if n == 0 {
-		return nil, "no rounds yet"
+		return nil, w.unmeasured()
 	}
 	rounds := pairUp(w.base.Samples, w.head.Samples, w.head.Samples[n-1].Round)
 	if len(rounds) > maxRounds {
