@@ -77,7 +77,10 @@ func (r *reporting) judgeOne(b *store.Bundle, s *policySource) *gate.Report {
 		}
 	}
 	if b.Base == nil {
-		return gate.CompareHistory(b.Head, past, s.policy)
+		report := gate.CompareHistory(b.Head, past, s.policy)
+		// A pull request asks for a comparison, whether or not one can be made.
+		report.Asked = report.Asked || !r.event.Stored()
+		return report
 	}
 	report := gate.Compare(b.Base, b.Head, s.policy)
 	advice := gate.CompareHistory(b.Head, past, s.policy)
