@@ -14,5 +14,7 @@ need_docker
 	fail "this kernel tells no types (BTF): $(uname -r)" "gate needs Linux 5.8 or later with CONFIG_DEBUG_INFO_BTF; every hosted runner has it"
 set_image full
 take_gate
-export GATE_IMAGE CLANG=$here/clang.sh
+# The worktree of base and what is compiled lie in the job's own directory, which
+# the runner empties.
+export GATE_IMAGE CLANG=$here/clang.sh TMPDIR=$RUNNER_TEMP
 exec "$gate" action

@@ -466,3 +466,56 @@ func TestBuildsImage(t *testing.T) {
 		t.Error("nothing was measured")
 	}
 }
+
+// TestOrdinaryUser runs the measuring step as runners do: not as root, and with
+// the right to use the engine.
+func TestOrdinaryUser(t *testing.T) {
+	r := newRunner(t)
+	socket, ok := strings.CutPrefix(os.Getenv("DOCKER_HOST"), "unix://")
+	if !ok {
+		socket = "/var/run/docker.sock"
+	}
+	info, err := os.Stat(socket)
+	if err != nil {
+		t.Skipf("no socket of the engine: %v", err)
+	}
+	const uid = 12345
+	gid := info.Sys().(*syscall.Stat_t).Gid
+	r.withConfig()
+	r.commit("measure")
+	r.write("fun_xdp.bpf.c", r.example("v4_lookup.bpf.c"))
+	r.commit("a change")
+	temp := t.TempDir()
+	for _, dir := range []string{temp, r.repo} {
+		if out, err := exec.Command("chown", "-R", fmt.Sprint(uid), dir).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	action := published(t)
+	if err := os.Chmod(action, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(filepath.Join(action, "scripts/action/measure.sh"))
+	cmd.Dir = r.repo
+	cmd.Env = []string{
+		"PATH=" + os.Getenv("PATH"), "DOCKER_HOST=unix://" + socket, "HOME=" + temp, "RUNNER_TEMP=" + temp, "GITHUB_WORKSPACE=" + r.repo,
+		"GITHUB_ACTIONS=true", "GATE_MODE=measure", "GATE_BASE=HEAD~1", "GATE_IMAGE=" + os.Getenv("GATE_TEST_IMAGE"), "GATE_ARGS=--only fun_xdp/worst",
+	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid, Groups: []uint32{gid}}}
+	start := time.Now()
+	out, err := cmd.CombinedOutput()
+	t.Logf("%s\n%s", time.Since(start).Round(100*time.Millisecond), out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, _ := filepath.Glob(filepath.Join(temp, "*", "results", "runs.json.gz"))
+	if len(found) != 1 {
+		t.Fatalf("results: %v", found)
+	}
+	if info, err := os.Stat(found[0]); err != nil || info.Sys().(*syscall.Stat_t).Uid != uid {
+		t.Errorf("the results are not the runner's: %v", err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(temp, "*", "in")); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+}
