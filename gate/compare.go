@@ -91,6 +91,7 @@ func Compare(base, head *bench.Run, p Policy) *Report {
 		w.settleWaiver()
 		w.applyMax()
 		w.applyStatic()
+		w.agree()
 		r.Comparisons = append(r.Comparisons, w.Comparison)
 	}
 	r.conclude(outcomes)
@@ -173,7 +174,9 @@ func (r *Report) judgePrograms(base, head *bench.Run) outcomes {
 		switch {
 		case p.Outcome == bench.Accepted && !rejected:
 			continue
-		case p.Outcome == bench.Accepted: // newly accepted: shown
+		case p.Outcome == bench.Accepted:
+			i := slices.IndexFunc(was, func(p bench.ProgramResult) bool { return p.Outcome != bench.Accepted })
+			p.Reason = fmt.Sprintf("it was %s in base: %s", was[i].Outcome, was[i].Reason)
 		case rejected && has(was, p.Outcome):
 			r.warn("%s is %s in base and head alike: %s", p.Program, p.Outcome, p.Reason)
 		case p.Outcome == bench.Rejected && accepted:

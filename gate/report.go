@@ -106,8 +106,10 @@ type Comparison struct {
 	// Unchanged tells that base and head are the same program to the kernel, so
 	// that a difference in time is this run's own noise.
 	Unchanged bool `json:"unchanged,omitempty"`
-	// Base and Head are medians over the rounds, in Unit; Floor is that of the
-	// empty program. Against history, Base is the mean of the stored medians.
+	// Base and Floor, of the empty program, are medians over the rounds, in Unit.
+	// Head is Base with the Change where that is an estimate (unless Head's own median
+	// is above an absolute limit), else a median, too. Against history, Base is the
+	// mean of the stored medians.
 	// Nil: there is none.
 	Base  *float64 `json:"base,omitempty"`
 	Head  *float64 `json:"head,omitempty"`

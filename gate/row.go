@@ -20,6 +20,8 @@ type row struct {
 	now        time.Time     // when head was measured
 	// skipped is why the benchmark was not measured; empty if nothing says so.
 	skipped string
+	// byLimit tells that an absolute limit was broken.
+	byLimit bool
 	// few tells that too few runs are stored for a rule against history.
 	few bool
 	// byThreshold tells that a rule against history gave the verdict.
