@@ -281,7 +281,11 @@ func (c *comment) skipped() {
 	if len(all) == 0 {
 		return
 	}
-	c.printf("<details><summary>%d not measured</summary>\n\n", len(c.r.Skipped))
+	names := 0
+	for _, n := range all {
+		names += len(n.names)
+	}
+	c.printf("<details><summary>%d not measured</summary>\n\n", names)
 	for _, n := range all {
 		c.printf("- %s: %s", n.who(code), escape(n.text, maxParagraph))
 		if n.hint != "" {

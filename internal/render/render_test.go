@@ -290,7 +290,7 @@ func hostileReport(s string) *gate.Report {
 	r.Head.Name, r.Head.Commit = s, ""
 	r.Testbed = bench.Testbed{Name: s, Kernel: s, Arch: s, CPU: s, Virtualization: s}
 	r.Summary, r.Hint, r.Warnings = s, s, []string{s}
-	r.Skipped = []bench.Skip{{Name: s, Reason: s, Hint: s}}
+	r.Skipped = []bench.Skip{{Name: s + s, Reason: s, Hint: s}} // no program's name
 	r.Programs = []bench.ProgramResult{{Program: s, Object: s, Outcome: bench.Outcome(s), Reason: s, LogTail: []string{s}, LogPath: s}}
 	for i := range r.Comparisons {
 		c := &r.Comparisons[i]

@@ -136,7 +136,7 @@ func (s *sheet) intervalCell(c *gate.Comparison) string {
 
 func boundary(c *gate.Comparison) string {
 	b := c.Boundary
-	runs := fmt.Sprintf(" (%d runs)", b.Samples)
+	runs := " (" + plural(b.Samples, "run") + ")"
 	switch {
 	case b.Lower != nil && b.Upper != nil:
 		return quantity(*b.Lower, c.Unit) + "…" + quantity(*b.Upper, c.Unit) + runs
@@ -265,9 +265,21 @@ func (n *notes) add(name, text, hint string) {
 func skipNotes(r *gate.Report) notes {
 	var n notes
 	for _, s := range r.Skipped {
-		n.add(s.Name, s.Reason, s.Hint)
+		if !toldElsewhere(r, s) {
+			n.add(s.Name, s.Reason, s.Hint)
+		}
 	}
 	return n
+}
+
+// toldElsewhere tells that what the verifier said of its program, or the reason of
+// its row, tells all that the skip does.
+func toldElsewhere(r *gate.Report, s bench.Skip) bool {
+	program, _, _ := strings.Cut(s.Name, "/")
+	return slices.ContainsFunc(r.Programs, func(p bench.ProgramResult) bool { return p.Program == program }) ||
+		s.Hint == "" && slices.ContainsFunc(r.Comparisons, func(c gate.Comparison) bool {
+			return c.Judged && c.Benchmark == s.Name && s.Reason != "" && strings.HasSuffix(c.Reason, s.Reason)
+		})
 }
 
 // rowNotes are the reasons and warnings of rows, and what an undecided one could

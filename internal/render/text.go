@@ -4,6 +4,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/org/ebpf-bench-gate/bench"
 	"github.com/org/ebpf-bench-gate/gate"
 )
 
@@ -204,7 +205,11 @@ func (t *terminal) programs(r *gate.Report) {
 		if p.Reason != "" {
 			line += ": " + shorten(clean(p.Reason), 2*maxLogLine)
 		}
-		t.line(t.paint("load:", bad)+" ", line)
+		m := bad
+		if p.Outcome == bench.Accepted {
+			m = good
+		}
+		t.line(t.paint("load:", m)+" ", line)
 		for _, l := range p.LogTail[max(0, len(p.LogTail)-maxLogLines):] {
 			t.line("      │ ", shorten(clean(l), maxLogLine))
 		}
