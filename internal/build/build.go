@@ -110,6 +110,9 @@ func Open(ctx context.Context, dir, ref string) (*Tree, error) {
 	if _, statErr := os.Stat(ref); statErr == nil {
 		return local(ctx, ref, ref)
 	}
+	if errors.Is(err, errNoRepository) {
+		return nil, advise(fmt.Errorf("%q is neither a git ref nor a file: %w", ref, err), "name a file or a directory, or run gate in a git repository")
+	}
 	return nil, err
 }
 

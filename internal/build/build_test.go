@@ -153,7 +153,7 @@ func TestOpenErrors(t *testing.T) {
 		{r.dir, "./nosuch", "no such file", ""},
 		{clone, "HEAD~1", "neither a git ref", "git fetch --deepen="},
 		{clone, "other", "neither a git ref", "git fetch --depth=1 origin other:"},
-		{outside, "main", "not in a git repository", "git init"},
+		{outside, "nope", `"nope" is neither a git ref nor a file: ` + outside + " is not in a git repository", "name a file"},
 		{filepath.Join(r.dir, "untracked-dir"), "HEAD", "has no directory untracked-dir", ""},
 		{filepath.Join(r.dir, "nosuch"), "", "no such file", ""},
 	} {

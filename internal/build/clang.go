@@ -118,9 +118,25 @@ func (t *Tree) compile(ctx context.Context, src, key string, cflags []string) (s
 	cmd := t.owner.command(ctx, t.Dir, clang, args...)
 	cmd.Stdout, cmd.Stderr = &msg, &msg
 	if err := run(ctx, cmd); err != nil {
-		return "", advise(fmt.Errorf("compile %s of %s: %w%s", filepath.ToSlash(rel), t.Revision.Short(), err, msg.lines(outputLines)), compileAdvice(string(msg.buf)))
+		return "", advise(fmt.Errorf("compile %s: %w%s", t.named(src), err, msg.lines(outputLines)), compileAdvice(string(msg.buf)))
 	}
 	return obj, nil
+}
+
+// named is a source for people. Where the tree is that one file, its revision is
+// only another name of it.
+func (t *Tree) named(src string) string {
+	if t.File == "" {
+		if rel, err := filepath.Rel(t.Dir, src); err == nil {
+			return filepath.ToSlash(rel) + " of " + t.Revision.Short()
+		}
+	}
+	if wd, err := os.Getwd(); err == nil {
+		if wd, err = filepath.EvalSymlinks(wd); err == nil && inside(wd, src) {
+			src, _ = filepath.Rel(wd, src)
+		}
+	}
+	return src
 }
 
 // localName writes a relative name so that it cannot be taken for a flag.

@@ -104,8 +104,18 @@ func TestObjectErrors(t *testing.T) {
 	if _, err := tree.Object(ctx, "-x.bpf.c", nil); err != nil {
 		t.Errorf("a name like a flag: %v", err)
 	}
+	_, err := tree.Object(ctx, "broken.bpf.c", nil)
+	wantError(t, err, "compile broken.bpf.c of "+tree.Revision.Short()+": ", "")
+	// The user named a file, which is told as such, once.
+	file := r.open(filepath.Join(r.dir, "broken.bpf.c"))
+	_, err = file.Object(ctx, file.File, nil)
+	wantError(t, err, "compile "+filepath.Join(r.dir, "broken.bpf.c")+": ", "")
+	t.Chdir(filepath.Dir(r.dir))
+	_, err = file.Object(ctx, file.File, nil)
+	wantError(t, err, "compile "+filepath.Join(filepath.Base(r.dir), "broken.bpf.c")+": ", "")
+
 	t.Setenv("CLANG", "no-such-clang")
-	_, err := tree.Object(ctx, "core.bpf.c", nil)
+	_, err = tree.Object(ctx, "core.bpf.c", nil)
 	wantError(t, err, "no-such-clang is not installed", "apt install clang")
 	if _, err := ClangVersion(ctx); err == nil {
 		t.Error("the version of a missing clang")

@@ -33,7 +33,7 @@ func openRepository(ctx context.Context, dir string) (*repository, error) {
 	root, err := r.git(ctx, "rev-parse", "--show-toplevel")
 	if err != nil {
 		if strings.Contains(err.Error(), "not a git repository") {
-			return nil, advise(fmt.Errorf("%s: %w", dir, errNoRepository), "name a file or directory as base, or run git init")
+			return nil, fmt.Errorf("%s is %w", abs, errNoRepository)
 		}
 		return nil, err
 	}
