@@ -117,5 +117,10 @@ type Diagnostic struct {
 	Hint    string // what to write instead; may be empty
 }
 
-// Error is the position and the message, without the hint.
-func (d *Diagnostic) Error() string { return d.Pos.String() + ": " + d.Message }
+// Error is the position, where there is one, and the message, without the hint.
+func (d *Diagnostic) Error() string {
+	if p := d.Pos.String(); p != "" {
+		return p + ": " + d.Message
+	}
+	return d.Message
+}

@@ -201,9 +201,10 @@ func (d *driver) code(restore asm.Instructions) asm.Instructions {
 		)
 		insns = append(insns, restore...)
 		// The bytes. The length is bounded for the verifier; user space wrote it.
+		// Before 6.8 (d028f87517d6) "not 0" does not tell it "at least 1".
 		insns = append(insns,
 			asm.LoadMem(asm.R8, asm.R9, 0, asm.Word).WithSymbol("store"),
-			asm.JEq.Imm(asm.R8, 0, "failed"),
+			asm.JLT.Imm(asm.R8, 1, "failed"),
 			asm.JGT.Imm(asm.R8, int32(d.kind.room), "failed"),
 			asm.Mov.Reg(asm.R1, asm.R6),
 			asm.Mov.Imm(asm.R2, 0),

@@ -5,7 +5,9 @@ package bpf
 import (
 	"errors"
 	"fmt"
+	"os"
 	"slices"
+	"strings"
 
 	"github.com/cilium/ebpf"
 
@@ -247,8 +249,20 @@ func (m *Micro) round(round int) ([]bench.Sample, error) {
 	for i := range samples {
 		samples[i].Round, samples[i].Value, samples[i].Floor = round, m.typical(got[i]), floor
 		samples[i].Offset, samples[i].Steal = targets[i].load.offset(), steal
+		if samples[i].Value <= 0 {
+			return nil, fmt.Errorf("%d runs took no time at all: this host's clock is too coarse (clocksource %s); raise repeat, or boot with clocksource=tsc", m.b.Repeat, clocksource())
+		}
 	}
 	return samples, nil
+}
+
+// clocksource is the kernel's clock.
+func clocksource() string {
+	b, err := os.ReadFile("/sys/devices/system/clocksource/clocksource0/current_clocksource")
+	if err != nil {
+		return "unknown"
+	}
+	return strings.TrimSpace(string(b))
 }
 
 // typical is the number that stands for the readings of one load: their lower
@@ -344,8 +358,8 @@ func (m *Micro) read(t *target, reading int) (ns float64, restarts int, err erro
 func (m *Micro) changedAnswer(side string, packet, repeat int, want, got uint32) error {
 	return &bench.Diagnostic{
 		Pos: m.b.Pos,
-		Message: fmt.Sprintf("%s: %s answered %s for packet %d at first and %s after %d runs: two paths were measured",
-			m.b.Name, side, answerName(m.typ, want), packet, answerName(m.typ, got), repeat),
+		Message: fmt.Sprintf("%s answered %s for packet %d at first and %s after %d runs: two paths were measured",
+			side, answerName(m.typ, want), packet, answerName(m.typ, got), repeat),
 		Hint: "its maps fill up or run dry: write drain: [MAP], warm: 1, or a larger max_entries",
 	}
 }

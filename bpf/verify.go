@@ -199,7 +199,7 @@ func (m *Micro) expected(side string, answers []uint32) error {
 		if !answerIs(m.typ, v, m.b.Expect) {
 			return &bench.Diagnostic{
 				Pos:     m.b.Pos,
-				Message: fmt.Sprintf("%s: %s answers %s for packet %d, expected %s: another path would be measured", m.b.Name, side, answerName(m.typ, v), p, m.b.Expect),
+				Message: fmt.Sprintf("%s answers %s for packet %d, expected %s: another path would be measured", side, answerName(m.typ, v), p, m.b.Expect),
 				Hint:    "check the packets and what the program's maps must hold (maps:), or correct expect:",
 			}
 		}

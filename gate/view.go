@@ -130,7 +130,7 @@ func (w *row) pairedView(l look) (*view, string) {
 	if len(rounds) == 0 {
 		return nil, "no round has both sides"
 	}
-	if reason := unusable(rounds); reason != "" {
+	if reason := w.unusable(rounds); reason != "" {
 		return nil, reason
 	}
 	relative := !slices.ContainsFunc(rounds, func(r round) bool { return r.a == 0 })
@@ -196,7 +196,7 @@ func (w *row) unpairedView(look) (*view, string) {
 	}
 	a, b := values(base, sampleValue), values(head, sampleValue)
 	for _, x := range slices.Concat(a, b) {
-		if reason := unusable([]round{{x, x, 0}}); reason != "" {
+		if reason := w.unusable([]round{{x, x, 0}}); reason != "" {
 			return nil, reason
 		}
 	}
@@ -223,13 +223,15 @@ func (w *row) unpairedView(look) (*view, string) {
 
 // unusable says why rounds cannot be judged: a time or a count is never below 0,
 // so that whatever made it knows nothing.
-func unusable(rounds []round) string {
+func (w *row) unusable(rounds []round) string {
 	for _, r := range rounds {
 		switch {
 		case !finite(r.a) || !finite(r.b) || !finite(r.floor):
 			return "a value is not a finite number"
 		case r.a < 0 || r.b < 0 || r.floor < 0:
 			return "a value is negative"
+		case w.measure.Unit == "ns" && (r.a == 0 || r.b == 0):
+			return "a run that took no time was not measured: the clock was too coarse"
 		}
 	}
 	return ""
