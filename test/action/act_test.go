@@ -492,8 +492,11 @@ func TestOrdinaryUser(t *testing.T) {
 		}
 	}
 	action := published(t)
-	if err := os.Chmod(action, 0o755); err != nil {
-		t.Fatal(err)
+	// Directories for tests are closed to others.
+	for _, dir := range []string{action, filepath.Dir(temp), filepath.Dir(r.repo), filepath.Dir(filepath.Dir(r.repo))} {
+		if err := os.Chmod(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
 	}
 	cmd := exec.Command(filepath.Join(action, "scripts/action/measure.sh"))
 	cmd.Dir = r.repo

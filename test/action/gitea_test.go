@@ -118,46 +118,70 @@ DEFAULT_BRANCH = main
 
 func (f *forge) call(method, path string, in, out any) {
 	f.t.Helper()
+	if err := f.try(method, path, in, out); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// eventually waits for what Gitea does in a queue after a push.
+func (f *forge) eventually(what string, ok func() bool) {
+	f.t.Helper()
+	for range 200 {
+		if ok() {
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	f.t.Fatalf("gitea: no %s after 20 s", what)
+}
+
+func (f *forge) try(method, path string, in, out any) error {
 	var body io.Reader
 	if in != nil {
 		data, err := json.Marshal(in)
 		if err != nil {
-			f.t.Fatal(err)
+			return err
 		}
 		body = bytes.NewReader(data)
 	}
 	req, err := http.NewRequestWithContext(f.t.Context(), method, f.url+"/api/v1"+path, body)
 	if err != nil {
-		f.t.Fatal(err)
+		return err
 	}
 	req.Header.Set("Authorization", "token "+f.token)
 	req.Header.Set("Content-Type", "application/json")
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		f.t.Fatal(err)
+		return err
 	}
 	defer resp.Body.Close()
 	data, _ := io.ReadAll(resp.Body)
 	if resp.StatusCode/100 != 2 {
-		f.t.Fatalf("%s %s: %s\n%s", method, path, resp.Status, data)
+		return fmt.Errorf("%s %s: %s\n%s", method, path, resp.Status, data)
 	}
-	if out != nil {
-		if err := json.Unmarshal(data, out); err != nil {
-			f.t.Fatal(err)
-		}
+	if out == nil {
+		return nil
 	}
+	return json.Unmarshal(data, out)
 }
 
 func (f *forge) push(r *runner, branch string) {
 	f.t.Helper()
 	r.git("push", "--quiet", "--force", strings.Replace(f.url, "http://", "http://octo:"+f.token+"@", 1)+"/octo/project.git", branch)
+	tip := r.git("rev-parse", branch)
+	f.eventually("branch "+branch, func() bool {
+		var b struct{ Commit struct{ ID string } }
+		return f.try("GET", "/repos/octo/project/branches/"+branch, nil, &b) == nil && b.Commit.ID == tip
+	})
 }
 
-// pulled is a pull request of the forge, measured by the action.
+// open opens a pull request.
 func (f *forge) open(branch string) (number int) {
 	f.t.Helper()
 	var p struct{ Number int }
-	f.call("POST", "/repos/octo/project/pulls", map[string]any{"head": branch, "base": "main", "title": branch}, &p)
+	f.eventually("pull request", func() bool {
+		return f.try("POST", "/repos/octo/project/pulls", map[string]any{"head": branch, "base": "main", "title": branch}, &p) == nil
+	})
 	return p.Number
 }
 
@@ -166,8 +190,13 @@ func (f *forge) open(branch string) (number int) {
 func (f *forge) report(r *runner, number, run int) (code int, log string) {
 	f.t.Helper()
 	var pull map[string]any
-	f.call("GET", fmt.Sprintf("/repos/octo/project/pulls/%d", number), nil, &pull)
-	branch := pull["head"].(map[string]any)["ref"].(string)
+	var branch string
+	f.eventually("new commit of the pull request", func() bool {
+		f.call("GET", fmt.Sprintf("/repos/octo/project/pulls/%d", number), nil, &pull)
+		head := pull["head"].(map[string]any)
+		branch = head["ref"].(string)
+		return head["sha"] == r.git("rev-parse", branch)
+	})
 	repo := pull["base"].(map[string]any)["repo"]
 	r.git("checkout", "--quiet", "--detach", "main")
 	r.git("merge", "--quiet", "--no-ff", "--message", "merge", branch)
