@@ -308,6 +308,9 @@ func (c *comment) footer() {
 	if n := rounds(c.r); n != "" {
 		parts = append(parts, n, "seed "+seed(c.r))
 	}
+	if p := power(c.s.rows); p != "" {
+		parts = append(parts, p)
+	}
 	c.printf("<sub>%s</sub>\n", escape(strings.Join(parts, " · "), maxParagraph))
 }
 

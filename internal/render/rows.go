@@ -155,6 +155,13 @@ func (s *sheet) verdict(c *gate.Comparison) string {
 		return ""
 	case c.Verdict == gate.Added, c.Verdict == gate.Missing:
 		return c.Verdict.String()
+	case c.Waived != nil && c.Waived.Used && c.Verdict == gate.Pass:
+		if c.Waived.Age != nil {
+			return fmt.Sprintf("pass, waived for %s", plural(*c.Waived.Age, "day"))
+		}
+		return "pass, waived"
+	case c.Layout && (c.Verdict == gate.Regressed || c.Verdict == gate.Improved):
+		return c.Verdict.String() + ", layout"
 	case c.Warn:
 		return c.Verdict.String() + ", warning"
 	case !c.Judged:
@@ -224,6 +231,49 @@ func floors(rows []*gate.Comparison) string {
 		return ""
 	}
 	return "an empty program reads " + strings.Join(parts, ", ") + "; net is the change without it"
+}
+
+// power says what the run could have shown: of the judged noisy rows, the least
+// and the greatest slowdown that it would have found nine times in ten.
+func power(rows []*gate.Comparison) string {
+	var least, most *gate.Comparison
+	for _, c := range rows {
+		if c.Detectable == nil || !c.Judged {
+			continue
+		}
+		if least == nil || *c.Detectable < *least.Detectable {
+			least = c
+		}
+		if most == nil || *c.Detectable > *most.Detectable {
+			most = c
+		}
+	}
+	if least == nil {
+		return ""
+	}
+	one := func(c *gate.Comparison) string {
+		return fmt.Sprintf("%.1f%% (%s)", 100**c.Detectable, clean(c.Benchmark))
+	}
+	s := "this run finds nine in ten slowdowns of " + one(least)
+	if most != least {
+		s += " to " + one(most)
+	}
+	return s
+}
+
+// outliers counts the rounds that Tukey's fences set apart.
+func outliers(rows []*gate.Comparison) string {
+	var worse, better, rounds int
+	for _, c := range rows {
+		if c.Outliers != nil {
+			worse, better = worse+c.Outliers.Worse, better+c.Outliers.Better
+			rounds += c.Rounds
+		}
+	}
+	if worse+better == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d rounds lie outside Tukey's fences (%d slower, %d faster) and count like the others", worse+better, rounds, worse, better)
 }
 
 // A note is a remark about some names.

@@ -37,6 +37,12 @@ func Text(w io.Writer, r *gate.Report, o Options) error {
 	if f := floors(s.rows); f != "" {
 		t.line("net:  ", f)
 	}
+	if p := power(s.rows); p != "" {
+		t.line("sees: ", p)
+	}
+	if o := outliers(s.rows); o != "" {
+		t.line("odd:  ", o)
+	}
 	t.programs(r)
 	why, warn := rowNotes(s.rows)
 	t.notes("why:  ", why)
