@@ -50,6 +50,46 @@ func (l *Loaded) drainer(name string) (drainer, error) {
 	return nil, fmt.Errorf("a map of type %s cannot be emptied (%s)", m.Type(), name)
 }
 
+// drainerAmong is drainer where one of the sides must use the map, but not each:
+// what is drained is said once for all, and one of them may be older than the map.
+func (l *Loaded) drainerAmong(name string, sides []Side) (drainer, error) {
+	if l.coll.Maps[name] == nil && slices.ContainsFunc(sides, func(s Side) bool { return s.Object.uses(l.Name, name) }) {
+		return nothing{}, nil
+	}
+	return l.drainer(name)
+}
+
+// nothing is the drainer of a map that this side does not have.
+type nothing struct{}
+
+func (nothing) empty(func([]byte)) error { return nil }
+func (nothing) close()                   {}
+
+// Drainable names the maps of a program that fill up as it runs and that somebody
+// else empties where it is at work: queues, stacks, ring buffers and perf event
+// arrays.
+func (o *Object) Drainable(program string) []string {
+	spec, err := o.prune(program)
+	if err != nil {
+		return nil // told when it is loaded
+	}
+	var names []string
+	for name, m := range spec.Maps {
+		switch m.Type {
+		case ebpf.Queue, ebpf.Stack, ebpf.RingBuf, ebpf.PerfEventArray:
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// uses tells whether the program, or one that it may tail-call, uses the map.
+func (o *Object) uses(program, name string) bool {
+	spec, err := o.prune(program)
+	return err == nil && spec.Maps[name] != nil
+}
+
 // A queueDrainer pops a queue or stack until it is empty: inside the kernel by a
 // generated raw tracepoint program, since a thousand system calls a reading cost
 // more than the reading.

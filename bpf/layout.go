@@ -5,6 +5,7 @@ package bpf
 import (
 	"math/rand/v2"
 	"runtime"
+	"time"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
@@ -183,8 +184,12 @@ func (o *Object) Twin(program string, n int) *Object {
 
 // A placer loads one side in the layouts that the rounds want.
 type placer struct {
-	// tails by front, found by loading once.
+	// code is how long the machine code is without front and tail, in bytes, found
+	// by loading once; 0: not known yet. tails by front follow from it.
+	code  int
 	tails map[int]int
+	// fastest is the shortest time that a load took.
+	fastest time.Duration
 	// hopeless tells that layouts cannot be had: an unknown JIT, unreadable
 	// lengths, or a program too long. Loads are then padded at random.
 	hopeless bool
@@ -222,18 +227,54 @@ func (m *Micro) lay(side, phase, start int) (t *target, at int, err error) {
 		t, err = m.loadAt(side, &y)
 		return t, -1, err
 	}
-	// Each try hits one of four places; before Linux 5.18, one of sixteen.
-	const tries = 24
 	for try := 0; ; try++ {
-		if t, err = m.loadAt(side, &y); err != nil {
+		if err := m.s.stopped(); err != nil {
+			return nil, -1, err
+		}
+		if t, err = m.timed(side, y); err != nil {
 			return nil, -1, err
 		}
 		at = t.load.offset()
-		if start < 0 || at == start || at < 0 || try == tries {
+		if start < 0 || at == start || at < 0 || try >= m.retries() {
 			return t, at, nil
 		}
 		t.close()
 	}
+}
+
+// retryTime is what a load may be made again for, in every round, to start where the
+// other side's does.
+const retryTime = 40 * time.Millisecond
+
+// retries is how often a load may be made again. Each try hits one of four places;
+// before Linux 5.18, one of sixteen. A program of 100,000 verified instructions takes
+// 100 ms to load: with 24 retries it was given fewer than ten rounds, which decide
+// nothing, and so it is taken where it comes to lie.
+//
+// The number is the same for all sides of a round, that of the one which is slowest to
+// load: otherwise base and head would not be drawn alike. The shortest time is that
+// without the host's other work.
+func (m *Micro) retries() int {
+	const most = 24
+	slowest := time.Duration(0)
+	for i := range m.placers {
+		slowest = max(slowest, m.placers[i].fastest)
+	}
+	if slowest == 0 {
+		return most
+	}
+	return int(min(most, retryTime/slowest))
+}
+
+// timed loads one side, and notes how long that took.
+func (m *Micro) timed(side int, y layout) (*target, error) {
+	start := time.Now()
+	t, err := m.loadAt(side, &y)
+	p := &m.placers[side]
+	if d := time.Since(start); err == nil && (p.fastest == 0 || d < p.fastest) {
+		p.fastest = d
+	}
+	return t, err
 }
 
 // tail is the length of the tail block that leaves the start of the program the
@@ -242,22 +283,22 @@ func (m *Micro) tail(side int, p *placer, y layout) (int, error) {
 	if n, ok := p.tails[y.front]; ok {
 		return n, nil
 	}
-	t, err := m.loadAt(side, &y)
-	if err != nil {
-		return 0, err
+	if p.code == 0 {
+		t, err := m.timed(side, y)
+		if err != nil {
+			return 0, err
+		}
+		defer t.close()
+		n := t.load.length()
+		if n <= y.front {
+			p.hopeless = true
+			return 0, nil
+		}
+		p.code = n - y.front
 	}
-	defer t.close()
-	info, err := t.prog.Info()
-	if err != nil {
-		p.hopeless = true
-		return 0, nil
-	}
-	lens, ok := info.JitedFuncLens()
-	if !ok || len(lens) == 0 || lens[0] == 0 {
-		p.hopeless = true
-		return 0, nil
-	}
-	n, ok := fit((cacheLine - (int(lens[0])+packSlack)%cacheLine) % cacheLine)
+	// What fillers make has the length that they say, and the jump over front is a
+	// short one, so that the code is as long in every layout.
+	n, ok := fit((cacheLine - (p.code+y.front+packSlack)%cacheLine) % cacheLine)
 	if !ok {
 		p.hopeless = true
 		return 0, nil

@@ -279,6 +279,20 @@ func (l *Loaded) offset() int {
 	return -1
 }
 
+// length is how long the program's machine code is in bytes, without subprograms, or
+// 0 where the kernel does not say.
+func (l *Loaded) length() int {
+	info, err := l.Program.Info()
+	if err != nil {
+		return 0
+	}
+	lens, ok := info.JitedFuncLens()
+	if !ok || len(lens) == 0 {
+		return 0
+	}
+	return int(lens[0])
+}
+
 // explainLoad adds what to do to the errors of loading that users meet.
 func explainLoad(typ ebpf.ProgramType, err error) error {
 	var ve *ebpf.VerifierError
@@ -286,7 +300,7 @@ func explainLoad(typ ebpf.ProgramType, err error) error {
 	case errors.As(err, &ve):
 		return err
 	case errors.Is(err, unix.EPERM) && typ == ebpf.Tracing && os.Geteuid() == 0:
-		return fmt.Errorf("this kernel refuses to load fentry and fexit programs (operation not permitted); gate doctor says what else this host cannot do: %w", unix.EPERM)
+		return fmt.Errorf("this kernel refuses to load fentry and fexit programs; gate doctor says what else this host cannot do: %w", unix.EPERM)
 	case errors.Is(err, unix.EPERM) && os.Geteuid() != 0:
 		// cilium/ebpf guesses at RLIMIT_MEMLOCK, which is not the reason.
 		return fmt.Errorf("load: %w (loading needs root, or CAP_BPF with CAP_NET_ADMIN and CAP_PERFMON)", unix.EPERM)

@@ -200,7 +200,7 @@ func (m *Macro) load(i int) (*subject, error) {
 	}
 	t := &subject{name: fmt.Sprintf("%s (%s)", m.b.Program, side.Name), load: l, prog: l.Program, meter: newMeter(l.Program)}
 	for _, name := range m.b.Drain {
-		d, err := l.drainer(name)
+		d, err := l.drainerAmong(name, m.sides)
 		if err != nil {
 			t.close()
 			return nil, &bench.Diagnostic{Pos: m.b.Pos, Message: fmt.Sprintf("drain: %v", err)}
@@ -261,6 +261,9 @@ func (m *Macro) round(round int) ([]MacroSample, error) {
 	}()
 	smallest := 0
 	for _, i := range m.rng.Perm(len(all)) {
+		if err := m.s.stopped(); err != nil {
+			return nil, err
+		}
 		t, err := m.load(i)
 		if err != nil {
 			return nil, err
@@ -389,6 +392,9 @@ func (m *Macro) send(t *subject, n int) (usage, error) {
 	}
 	now := before
 	for sent := 0; sent < n; {
+		if err := m.s.stopped(); err != nil {
+			return usage{}, err
+		}
 		k := min(n-sent, batch)
 		want := now.runs + uint64(k)
 		if t.next, err = m.train.send(t.socket, t.next, k); err != nil {

@@ -182,7 +182,10 @@ func (m *Micro) drive(spec *ebpf.ProgramSpec) error {
 	if err != nil {
 		return err
 	}
-	for _, side := range m.sides {
+	for i, side := range m.sides {
+		if slices.ContainsFunc(m.sides[:i], func(o Side) bool { return o.Object.spec == side.Object.spec }) {
+			continue // the same program once more
+		}
 		l, err := side.Object.Load(m.b.Program, LoadOptions{Cache: m.s.cache})
 		if err != nil {
 			break // told by verify, with the side's name

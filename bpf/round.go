@@ -117,7 +117,7 @@ func (m *Micro) loadAt(side int, y *layout) (*target, error) {
 // addDrains makes the drainers of a load. It closes a load that it fails on.
 func (m *Micro) addDrains(t *target) error {
 	for _, name := range m.b.Drain {
-		d, err := t.load.drainer(name)
+		d, err := t.load.drainerAmong(name, m.sides)
 		if err != nil {
 			t.close()
 			return &bench.Diagnostic{Pos: m.b.Pos, Message: fmt.Sprintf("drain: %v", err)}
@@ -232,6 +232,9 @@ func (m *Micro) round(round int) ([]bench.Sample, error) {
 		for _, i := range m.rng.Perm(len(targets)) {
 			if i == len(m.sides) && r >= floorReadings {
 				continue
+			}
+			if err := m.s.stopped(); err != nil {
+				return nil, err
 			}
 			before := switches()
 			ns, restarts, err := m.read(targets[i], r)

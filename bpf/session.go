@@ -37,6 +37,17 @@ type Session struct {
 	// Unpadded loads programs as they are, wherever the JIT puts them. It is for
 	// studies of what that does; set it before the first benchmark.
 	Unpadded bool
+	// Stop, if not nil, is asked between loads and readings of a round, on the
+	// session's thread. Its error ends the round, which returns it: a round may take
+	// many seconds. Set it before the first benchmark; [context.Context.Err] is one.
+	Stop func() error
+}
+
+func (s *Session) stopped() error {
+	if s.Stop == nil {
+		return nil
+	}
+	return s.Stop()
 }
 
 // NewSession starts a session. Every random order in it follows from the seed.
