@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -93,9 +92,7 @@ func (c Command) measurePlan(ctx context.Context, dir string) (*store.Bundle, []
 	if p.Testbed, err = testbed(ctx, plan.Testbed); err != nil {
 		return nil, nil, err
 	}
-	release, err := bpf.LockHost(ctx, func(owner string) {
-		fmt.Fprintf(c.Stderr, "waiting: another gate measures on this host (%s)\n", owner)
-	})
+	release, _, err := c.lockHost(ctx)
 	if err != nil {
 		return nil, nil, err
 	}

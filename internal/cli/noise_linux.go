@@ -66,9 +66,7 @@ func (c Command) measureNoise(ctx context.Context, f runFlags, rounds int, args 
 	if f.seed == 0 {
 		f.seed = newSeed()
 	}
-	release, err := bpf.LockHost(ctx, func(owner string) {
-		fmt.Fprintf(c.Stderr, "waiting: another gate measures on this host (%s)\n", owner)
-	})
+	release, _, err := c.lockHost(ctx)
 	if err != nil {
 		return unmeasured(err)
 	}
@@ -78,6 +76,7 @@ func (c Command) measureNoise(ctx context.Context, f runFlags, rounds int, args 
 		return unmeasured(err)
 	}
 	defer s.Close()
+	s.Stop = ctx.Err
 	measured := 0
 	for _, b := range benchmarks {
 		if b.Veth != nil {

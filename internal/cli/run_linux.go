@@ -139,11 +139,9 @@ func (c Command) measure(ctx context.Context, f runFlags, args []string) (err er
 		return unmeasured(err)
 	}
 	if !f.noStore {
-		p.Logs = filepath.Join(dir, "logs")
+		p.SaveLog = runs.PutLog
 	}
-	release, err := bpf.LockHost(ctx, func(owner string) {
-		fmt.Fprintf(c.Stderr, "waiting: another gate measures on this host (%s)\n", owner)
-	})
+	release, waited, err := c.lockHost(ctx)
 	if err != nil {
 		return unmeasured(err)
 	}
@@ -166,7 +164,7 @@ func (c Command) measure(ctx context.Context, f runFlags, args []string) (err er
 	if err != nil {
 		return err
 	}
-	err = f.print(c, report, time.Since(start))
+	err = f.print(c, report, time.Since(start)-waited)
 	c.printFailures(f, res.Failures)
 	switch {
 	case f.base != "" && err != nil, len(res.Failures) > 0 && err != nil:
@@ -177,6 +175,16 @@ func (c Command) measure(ctx context.Context, f runFlags, args []string) (err er
 		return &exitError{code: exitUnmeasured, err: errors.New("nothing could be measured"), hint: "the report above says why; gate doctor says what this host can measure"}
 	}
 	return err
+}
+
+// lockHost waits until no other gate measures on this host, and says so where it
+// has to. How long that took is no part of what this gate's own work did.
+func (c Command) lockHost(ctx context.Context) (release func(), waited time.Duration, err error) {
+	start := time.Now()
+	release, err = bpf.LockHost(ctx, func(owner string) {
+		fmt.Fprintf(c.Stderr, "waiting: another gate measures on this host (%s)\n", owner)
+	})
+	return release, time.Since(start), err
 }
 
 // printFailures tells which benchmarks could not be measured. What has a place in

@@ -27,9 +27,9 @@ type Plan struct {
 	Testbed  bench.Testbed
 	Tool     string    // version of gate
 	Time     time.Time // of the runs
-	// Logs is where the full logs of rejected programs are written; empty
-	// writes none.
-	Logs string
+	// SaveLog keeps the full log of a rejected program and returns its file; nil
+	// keeps none.
+	SaveLog func(name, text string) (file string, err error)
 	// Progress is told after every round; nil is silent.
 	Progress func(Progress)
 }
@@ -79,7 +79,8 @@ type Progress struct {
 }
 
 // BuiltIn are the benchmarks of objects for which nobody wrote any: every
-// program of a type that the kernel can test-run, on the packets. Programs of
+// program of a type that the kernel can test-run, on the packets, with its queues
+// and ring buffers emptied as somebody does where it is at work. Programs of
 // other types are told as skipped, with the reason.
 func BuiltIn(side *Side, packets [][]byte) ([]bench.Benchmark, []bench.Skip) {
 	var out []bench.Benchmark
@@ -90,7 +91,7 @@ func BuiltIn(side *Side, packets [][]byte) ([]bench.Benchmark, []bench.Skip) {
 				skips = append(skips, bench.Skip{Name: p, Reason: err.Error()})
 				continue
 			}
-			out = append(out, bench.Benchmark{Name: p + "/builtin", Program: p, Packets: packets})
+			out = append(out, bench.Benchmark{Name: p + "/builtin", Program: p, Packets: packets, Drain: o.Drainable(p)})
 		}
 	}
 	return out, skips

@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -47,9 +45,14 @@ func Run(ctx context.Context, p Plan) (*Result, error) {
 			b.Session = fmt.Sprintf("%s-%016x", p.Time.UTC().Format("20060102t150405"), p.Seed)
 		}
 	}
-	r.static()
-	r.prepare()
+	s.Stop = ctx.Err
 	defer r.close()
+	if err := r.static(ctx); err != nil {
+		return nil, err
+	}
+	if err := r.prepare(ctx); err != nil {
+		return nil, err
+	}
 	if err := r.measure(ctx); err != nil {
 		return nil, err
 	}
@@ -77,11 +80,14 @@ type run struct {
 }
 
 // static loads every program of every side once.
-func (r *run) static() {
+func (r *run) static(ctx context.Context) error {
 	for i := range r.Sides {
 		side, out := &r.Sides[i], r.runs[i]
 		for _, o := range side.Objects {
 			for _, name := range o.Programs() {
+				if err := ctx.Err(); err != nil {
+					return err
+				}
 				res := bench.ProgramResult{Program: name, Object: o.Name, Type: o.Type(name), Outcome: bench.Accepted, Digest: o.Digest(name)}
 				l, err := r.session.Load(o.Object, name)
 				if err != nil {
@@ -100,22 +106,20 @@ func (r *run) static() {
 			}
 		}
 	}
+	return nil
 }
 
 // saveLog writes the verifier's whole log and returns its file, or "".
 func (r *run) saveLog(side, program string, err error) string {
 	log := bpf.VerifierLog(err)
-	if r.Logs == "" || log == "" {
+	if r.SaveLog == nil || log == "" {
 		return ""
 	}
-	if err := os.MkdirAll(r.Logs, 0o755); err != nil {
-		return ""
+	file, err := r.SaveLog(fmt.Sprintf("%s-%s-%s", r.Time.UTC().Format("20060102t150405"), side, program), log)
+	if err != nil {
+		return "" // the end of the log is in the report
 	}
-	name := filepath.Join(r.Logs, fmt.Sprintf("%s-%s-%s.log", r.Time.UTC().Format("20060102t150405"), side, program))
-	if err := os.WriteFile(name, []byte(log), 0o644); err != nil {
-		return ""
-	}
-	return name
+	return file
 }
 
 // A benchCase is one benchmark on its way.
@@ -142,12 +146,17 @@ type lane interface {
 }
 
 // prepare readies every benchmark, and tells which cannot be measured.
-func (r *run) prepare() {
+func (r *run) prepare(ctx context.Context) error {
 	for _, b := range r.Benchmarks {
-		if err := r.prepareOne(b); err != nil {
+		err := r.prepareOne(b)
+		if stopped := ctx.Err(); stopped != nil {
+			return stopped
+		}
+		if err != nil {
 			r.fail(b, err)
 		}
 	}
+	return nil
 }
 
 // fail tells that a benchmark could not be measured. One that somebody asked for
@@ -301,6 +310,9 @@ func (r *run) roundsUpTo(ctx context.Context, open []*benchCase, rounds int) ([]
 			start := time.Now()
 			samples, err := c.lane.round(c.done)
 			c.spent += time.Since(start)
+			if stopped := ctx.Err(); stopped != nil {
+				return nil, stopped
+			}
 			if err != nil {
 				r.fail(c.Benchmark, err)
 				c.drop()

@@ -42,6 +42,7 @@ const maxName = 1024
 
 const (
 	runsDir = "runs"
+	logsDir = "logs"
 	suffix  = ".json.gz"
 	// tempPrefix begins the names of files that are still being written.
 	tempPrefix = ".tmp-"
@@ -120,6 +121,23 @@ func (s *Store) put(r *bench.Run) (string, error) {
 		return "", err
 	}
 	return file, syncDir(root, path.Dir(file))
+}
+
+// PutLog saves the log of a program that was rejected, and returns its file.
+func (s *Store) PutLog(name, text string) (string, error) {
+	root, err := s.make()
+	if err != nil {
+		return "", err
+	}
+	defer root.Close()
+	file := path.Join(logsDir, escape(name)+".log")
+	if err := mkdirAll(root, path.Dir(file)); err != nil {
+		return "", err
+	}
+	if err := writeNew(root, file, []byte(text)); err != nil {
+		return "", err
+	}
+	return filepath.Join(s.dir, filepath.FromSlash(file)), nil
 }
 
 // place is the file of a run, relative to the store and slash-separated.
