@@ -66,7 +66,7 @@ var measures = []Measure{
 	{VerifiedInsns, "insns", Lower, true, true, "instructions the verifier processed, of at most 1,000,000"},
 	{PeakStates, "states", Lower, true, true, "verifier states held at once"},
 	{TotalStates, "states", Lower, true, true, "verifier states created"},
-	{StackDepth, "bytes", Lower, true, true, "stack of the program and its subprograms as the verifier adds it up, of at most 512"},
+	{StackDepth, "bytes", Lower, true, true, "stack of the program and its subprograms as the verifier adds it up; one call chain may use 512"},
 	{VerificationUS, "us", Lower, false, true, "time the verifier took"},
 	{XlatedInsns, "insns", Lower, true, true, "instructions after the verifier's rewriting"},
 	{JitedBytes, "bytes", Lower, true, true, "machine code of the program and its subprograms"},
