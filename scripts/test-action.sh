@@ -62,6 +62,9 @@ finish() {
 	if [ -n "$engine" ]; then
 		kill "$engine" 2>/dev/null || true
 		wait "$engine" 2>/dev/null || true
+		# The engine leaves the network namespace of its containers mounted.
+		umount "$run"/exec/netns/* 2>/dev/null || true
+		rm -rf "$run"
 	fi
 	rm -rf "${work:-}"
 	exit "$code"
@@ -70,8 +73,8 @@ trap finish EXIT
 trap 'exit 130' INT TERM
 work=$(mktemp -d)
 
+run=/run/ebpf-bench-gate-test
 start_engine() {
-	local run=/run/ebpf-bench-gate-test
 	export DOCKER_HOST=unix://$run/docker.sock
 	mkdir -p "$run"
 	# No bridge and no firewall rules: containers here have no network, and
