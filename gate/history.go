@@ -46,9 +46,10 @@ func CompareHistory(head *bench.Run, history []*bench.Run, p Policy) *Report {
 		r.Programs = slices.DeleteFunc(slices.Clone(head.Programs), func(p bench.ProgramResult) bool { return p.Outcome == bench.Accepted })
 	}
 	var few []string // the reasons of rows with too few stored runs
-	for i := range head.Results {
+	rows := make([]*row, len(head.Results))
+	parallel(len(rows), func(i int) {
 		if head.Results[i].Benchmark == bench.Control {
-			continue
+			return
 		}
 		w := newRow(nil, &head.Results[i], head.Time, p)
 		w.skipped = skipReason(r.Skipped, w.Benchmark)
@@ -56,6 +57,12 @@ func CompareHistory(head *bench.Run, history []*bench.Run, p Policy) *Report {
 		w.settleWaiver()
 		w.applyMax()
 		w.applyStatic()
+		rows[i] = w
+	})
+	for _, w := range rows {
+		if w == nil {
+			continue
+		}
 		if w.Judged && w.Verdict == Inconclusive && w.few {
 			few = append(few, w.Reason)
 		} else {

@@ -3,7 +3,6 @@ package cli
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -54,8 +53,7 @@ func (o *output) check() error {
 
 // print writes the report and returns its exit code as an error, or nil for 0.
 func (o *output) print(c Command, r *gate.Report, elapsed time.Duration) error {
-	var to io.Writer = c.Stdout
-	var buf bytes.Buffer
+	to, buf := c.Stdout, bytes.Buffer{}
 	if o.file != "" {
 		to = &buf
 	}

@@ -103,7 +103,6 @@ func TestWaits(t *testing.T) {
 
 // A 200 that says that it was the last of the hour must not stop what comes next.
 func TestLastOfTheHour(t *testing.T) {
-	_, c, _ := forge(t)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("X-RateLimit-Remaining", "0")
 		w.Header().Set("X-RateLimit-Reset", fmt.Sprint(time.Now().Add(time.Hour).Unix()))

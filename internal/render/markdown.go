@@ -259,7 +259,7 @@ func (c *comment) warnings() {
 	_, warn := rowNotes(c.s.rows)
 	n := len(c.r.Warnings) + len(warn)
 	for i := range min(n, most) {
-		line := ""
+		var line string
 		if i < len(c.r.Warnings) {
 			line = escape(c.r.Warnings[i], maxParagraph)
 		} else {

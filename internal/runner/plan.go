@@ -73,9 +73,9 @@ type Progress struct {
 	Open        []string
 	// Sure is what the last look said of the first open benchmark, such as
 	// "+0.4%, -0.2…+1.1%"; empty before the first look.
-	Sure string
-	Elapsed     time.Duration
-	Budget      time.Duration
+	Sure    string
+	Elapsed time.Duration
+	Budget  time.Duration
 }
 
 // BuiltIn are the benchmarks of objects for which nobody wrote any: every

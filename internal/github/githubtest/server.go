@@ -304,7 +304,7 @@ func (s *Server) zip(w http.ResponseWriter, r *http.Request) {
 				return
 			}
 			w.Header().Set("Location", fmt.Sprintf("%s/%d?sig=secret", s.Blobs.URL, a.ID))
-			w.WriteHeader(302)
+			w.WriteHeader(http.StatusFound)
 			return
 		}
 	}
@@ -317,7 +317,7 @@ func (s *Server) blob(w http.ResponseWriter, r *http.Request) {
 	defer s.Unlock()
 	if r.Header.Get("Authorization") != "" {
 		s.Leaked = true
-		w.WriteHeader(400) // as Azure does
+		w.WriteHeader(http.StatusBadRequest) // as Azure does
 		return
 	}
 	id, _ := strconv.ParseInt(strings.Trim(r.URL.Path, "/"), 10, 64)
@@ -328,7 +328,7 @@ func (s *Server) blob(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	w.WriteHeader(404)
+	w.WriteHeader(http.StatusNotFound)
 }
 
 func (s *Server) commits(w http.ResponseWriter, r *http.Request) {
