@@ -26,6 +26,7 @@ func TestDrainable(t *testing.T) {
 // Base may be older than a map that head's queue is drained of, or the other way
 // round. A map that no side has is a mistake.
 func TestDrainOfOneSide(t *testing.T) {
+	testkernel.Require(t, testkernel.BPF, testkernel.TestRun, testkernel.Net) // probes leave a thread
 	testkernel.NoLeaks(t)
 	s := newTestSession(t)
 	without := compileForTest(t, `SEC("xdp") int prog(struct xdp_md *c) { return XDP_PASS; }`)
