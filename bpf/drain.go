@@ -146,7 +146,10 @@ func newQueueDrainer(m *ebpf.Map) (*queueDrainer, error) {
 
 func (d *queueDrainer) empty(collect func([]byte)) error {
 	if d.prog != nil && collect == nil {
-		_, _, _, err := d.run.call(0)
+		_, err := again(func() error {
+			_, _, err := d.run.call(0)
+			return err
+		})
 		return err
 	}
 	for {

@@ -141,7 +141,7 @@ func TestFreshPackets(t *testing.T) {
 					return err
 				}
 				m.arm(x, 0)
-				if _, _, _, err := m.fire(x, x.shots[0], 0, repeat); err != nil {
+				if _, _, err := m.fire(x, x.shots[0], 0, repeat); err != nil {
 					return err
 				}
 				for key := range uint32(8) {

@@ -217,7 +217,7 @@ func countsRuns(enable func() (io.Closer, error)) (bool, error) {
 		}
 		defer on.Close()
 	}
-	if _, _, _, err := newTestRun(p.FD(), probeFrame(), nil, 0).call(1); err != nil {
+	if _, _, err := newTestRun(p.FD(), probeFrame(), nil, 0).call(1); err != nil {
 		return false, err
 	}
 	u, err := newMeter(p).read()

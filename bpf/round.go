@@ -64,25 +64,25 @@ func (m *Micro) arm(t *target, outSize int) {
 
 // fire makes one call and returns the program's last answer and the time of the
 // whole call in ns.
-func (m *Micro) fire(t *target, s shot, first, repeat int) (answer uint32, ns float64, restarts int, err error) {
+func (m *Micro) fire(t *target, s shot, first, repeat int) (answer uint32, ns float64, err error) {
 	if m.driver != nil {
 		m.driver.aim(t.slot, m.first+first, m.first+max(s.end, first+1))
 	}
 	if m.Path == "single" {
 		for range repeat {
-			v, d, r, err := s.run.call(0)
+			v, d, err := s.run.call(0)
 			if err != nil {
-				return 0, 0, restarts, err
+				return 0, 0, err
 			}
-			answer, ns, restarts = v, ns+float64(d), restarts+r
+			answer, ns = v, ns+float64(d)
 		}
-		return answer, ns, restarts, nil
+		return answer, ns, nil
 	}
-	v, d, r, err := s.run.call(repeat)
+	v, d, err := s.run.call(repeat)
 	if err == nil && m.driver != nil {
 		err = m.driver.check()
 	}
-	return v, float64(d), r, err
+	return v, float64(d), err
 }
 
 // load loads one side, wherever the JIT puts it, ready to be seated.
@@ -319,8 +319,8 @@ func (s span) runs() int { return max(1, s.end-s.first) }
 func (m *Micro) warm(t *target) error {
 	for range m.b.Warm {
 		for _, s := range t.shots {
-			if _, _, _, err := m.fire(t, s, s.first, s.runs()); err != nil {
-				return fmt.Errorf("%s: %w", t.name, err)
+			if err := m.pass(t, s); err != nil {
+				return err
 			}
 		}
 	}
@@ -330,9 +330,29 @@ func (m *Micro) warm(t *target) error {
 
 // read takes one reading: the time of one run in ns, over about m.b.Repeat runs.
 func (m *Micro) read(t *target, reading int) (ns float64, restarts int, err error) {
+	restarts, err = again(func() error {
+		ns, err = m.readOnce(t, reading)
+		return err
+	})
+	return ns, restarts, err
+}
+
+// pass runs the program once on every packet of a span.
+func (m *Micro) pass(t *target, s shot) error {
+	_, err := again(func() error {
+		_, _, err := m.fire(t, s, s.first, s.runs())
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("%s: %w", t.name, err)
+	}
+	return nil
+}
+
+func (m *Micro) readOnce(t *target, reading int) (ns float64, err error) {
 	for _, d := range t.drain {
 		if err := d.empty(nil); err != nil {
-			return 0, 0, fmt.Errorf("drain: %w", err)
+			return 0, fmt.Errorf("drain: %w", err)
 		}
 	}
 	repeat := m.b.Repeat
@@ -342,20 +362,20 @@ func (m *Micro) read(t *target, reading int) (ns float64, restarts int, err erro
 	runs := 0
 	for _, leg := range legs(m.groups, reading, repeat) {
 		s := t.shots[leg.shot]
-		v, d, r, err := m.fire(t, s, s.first, leg.repeat)
+		v, d, err := m.fire(t, s, s.first, leg.repeat)
 		if err != nil {
-			return 0, 0, err
+			return 0, err
 		}
-		ns, restarts, runs = ns+d, restarts+r, runs+leg.repeat
+		ns, runs = ns+d, runs+leg.repeat
 		if t.side < 0 {
 			continue
 		}
 		last := s.first + s.runs() - 1
 		if want := m.answers[t.side][last]; v != want {
-			return 0, 0, m.changedAnswer(t.name, last, leg.repeat, want, v)
+			return 0, m.changedAnswer(t.name, last, leg.repeat, want, v)
 		}
 	}
-	return ns / float64(runs), restarts, nil
+	return ns / float64(runs), nil
 }
 
 func (m *Micro) changedAnswer(side string, packet, repeat int, want, got uint32) error {

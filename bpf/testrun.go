@@ -59,25 +59,37 @@ func newTestRun(fd int, in, ctx []byte, out int) *testRun {
 	return t
 }
 
+// errInterrupted is that a signal cut a test run short, after some of its runs.
+var errInterrupted = errors.New("test run: interrupted by a signal")
+
 // call runs the program repeat times and returns its last return value and the
 // wall time of the system call, which resolves what the kernel's own duration
-// (whole ns a run, truncated) does not. A call that a signal cut short is made
-// again; restarts counts those.
-func (t *testRun) call(repeat int) (retval uint32, elapsed time.Duration, restarts int, err error) {
+// (whole ns a run, truncated) does not. A call that a signal cut short is
+// errInterrupted: the runs until then have changed maps, and the packet's memory
+// will be another, so that what was prepared for it has to be prepared again.
+func (t *testRun) call(repeat int) (retval uint32, elapsed time.Duration, err error) {
 	t.attr.repeat = uint32(repeat)
+	t.attr.dataSizeOut = uint32(len(t.out))
+	start := time.Now()
+	_, _, errno := unix.Syscall(unix.SYS_BPF, unix.BPF_PROG_TEST_RUN, uintptr(unsafe.Pointer(&t.attr)), unsafe.Sizeof(t.attr))
+	elapsed = time.Since(start)
+	switch errno {
+	case 0:
+		return t.attr.retval, elapsed, nil
+	case unix.EINTR:
+		return 0, 0, errInterrupted
+	}
+	return 0, 0, explainTestRun(errno)
+}
+
+// again calls f until no signal cuts it short, and counts how often one did.
+func again(f func() error) (restarts int, err error) {
+	const most = 1000 // signals in a row: something is wrong
 	for {
-		t.attr.dataSizeOut = uint32(len(t.out))
-		start := time.Now()
-		_, _, errno := unix.Syscall(unix.SYS_BPF, unix.BPF_PROG_TEST_RUN, uintptr(unsafe.Pointer(&t.attr)), unsafe.Sizeof(t.attr))
-		elapsed = time.Since(start)
-		switch {
-		case errno == 0:
-			return t.attr.retval, elapsed, restarts, nil
-		case errno == unix.EINTR && restarts < 1000:
-			restarts++
-		default:
-			return 0, 0, restarts, explainTestRun(errno)
+		if err = f(); !errors.Is(err, errInterrupted) || restarts == most {
+			return restarts, err
 		}
+		restarts++
 	}
 }
 

@@ -140,8 +140,8 @@ func (m *Micro) effects(t *target) ([]effect, error) {
 	m.arm(t, out)
 	for range m.b.Warm {
 		for _, s := range t.shots {
-			if _, _, _, err := m.fire(t, s, s.first, max(1, s.end-s.first)); err != nil {
-				return nil, fmt.Errorf("%s: %w", t.name, err)
+			if err := m.pass(t, s); err != nil {
+				return nil, err
 			}
 		}
 	}
@@ -161,14 +161,22 @@ func (m *Micro) effects(t *target) ([]effect, error) {
 	return effects, nil
 }
 
-func (m *Micro) effect(t *target, s shot, packet int) (effect, error) {
+func (m *Micro) effect(t *target, s shot, packet int) (e effect, err error) {
+	_, err = again(func() error {
+		e, err = m.effectOnce(t, s, packet)
+		return err
+	})
+	return e, err
+}
+
+func (m *Micro) effectOnce(t *target, s shot, packet int) (effect, error) {
 	for _, d := range t.drain {
 		if err := d.empty(nil); err != nil {
 			return effect{}, fmt.Errorf("drain: %w", err)
 		}
 	}
 	t.counters.start()
-	answer, _, _, err := m.fire(t, s, packet, 1)
+	answer, _, err := m.fire(t, s, packet, 1)
 	if err != nil {
 		return effect{}, err
 	}
@@ -284,7 +292,7 @@ func (m *Micro) canary() []string {
 		return nil
 	}
 	defer p.Close()
-	v, _, _, err := newTestRun(p.FD(), m.packets[0], nil, 0).call(1)
+	v, _, err := newTestRun(p.FD(), m.packets[0], nil, 0).call(1)
 	if err == nil && v == 0 {
 		return []string{fmt.Sprintf("this kernel shows an empty packet to test-run %s programs: their early exit was measured", typeName(m.typ))}
 	}
