@@ -110,7 +110,7 @@ func TestDrain(t *testing.T) {
 			{"stack", "stack_prog", []uint32{4, 3, 5}},
 			{"ring", "ring_prog", []uint32{5, 3, 4}},
 			{"ring", "discard_prog", []uint32{4}},
-			{"perf", "perf_prog", []uint32{5, 3, 4}},
+			{"perf", "perf_prog", []uint32{3, 4, 5}}, // a ring a CPU, and the test may move
 			{"hash", "hash_prog", []uint32{3, 4, 5}},
 			{"lru", "lru_prog", []uint32{3, 4, 5}},
 			{"percpu", "percpu_prog", []uint32{3, 4, 5}},
@@ -132,7 +132,11 @@ func TestDrain(t *testing.T) {
 				}
 				for range 30 { // round the ring, and past what a full map holds
 					p.push(5, 3, 4)
-					if got := collect(t, d); !slices.Equal(got, tt.want) {
+					got := collect(t, d)
+					if tt.kind == "perf" {
+						slices.Sort(got)
+					}
+					if !slices.Equal(got, tt.want) {
 						t.Fatalf("collected %v, want %v", got, tt.want)
 					}
 					p.push(9, 8, 7, 6, 2, 1)
