@@ -46,7 +46,7 @@ executable that holds some; SOURCE is a C source (.bpf.c), compiled with clang.
 Without arguments, ebpf-bench.yml says what is built and measured.
 
 Without --base, head is measured alone, stored, and held against the stored runs
-of its branch and testbed.
+of its branch and testbed. Until there are ten it is not judged, which is said.
 
 Exit codes: 0 pass or improved, 1 regressed, 2 usage or config, 3 could not
 measure, 4 inconclusive or no baseline.`,
