@@ -238,7 +238,8 @@ func floors(rows []*gate.Comparison) string {
 func power(rows []*gate.Comparison) string {
 	var least, most *gate.Comparison
 	for _, c := range rows {
-		if c.Detectable == nil || !c.Judged {
+		// What it did find is left out: a large change is noisy by itself.
+		if c.Detectable == nil || !c.Judged || c.Verdict == gate.Regressed || c.Verdict == gate.Improved {
 			continue
 		}
 		if least == nil || *c.Detectable < *least.Detectable {
