@@ -201,7 +201,7 @@ func (d *driver) code(restore asm.Instructions) asm.Instructions {
 		)
 		insns = append(insns, restore...)
 		// The bytes. The length is bounded for the verifier; user space wrote it.
-		// Before 6.8 (d028f87517d6) "not 0" does not tell it "at least 1".
+		// "Not 0" does not tell that of 6.1 "at least 1", though it does that of 6.12.
 		insns = append(insns,
 			asm.LoadMem(asm.R8, asm.R9, 0, asm.Word).WithSymbol("store"),
 			asm.JLT.Imm(asm.R8, 1, "failed"),

@@ -3,6 +3,8 @@
 package bpf
 
 import (
+	"encoding/binary"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,7 +13,7 @@ import (
 	"github.com/org/ebpf-bench-gate/bench"
 )
 
-// A test run that a signal cuts short is taken again as a whole: its packet lies
+// A test run that a signal cuts short is taken again as a whole: its packet may lie
 // elsewhere in memory, and its maps hold what the first runs left.
 func TestInterrupted(t *testing.T) {
 	s := newTestSession(t)
@@ -66,5 +68,38 @@ func TestInterrupted(t *testing.T) {
 	}
 	if interrupted == 0 {
 		t.Error("no reading was interrupted, so nothing was tested")
+	}
+}
+
+// A driver that believes the packet to lie elsewhere, as after a call that was made
+// again without aiming anew, loses every packet and says so.
+func TestStaleOrigin(t *testing.T) {
+	s := newTestSession(t)
+	o := compile(t, "testdata/types.bpf.c")
+	m, err := s.Micro(bench.Benchmark{Name: "x/y", Program: "xdp_encap", Packets: ipv4(1), Repeat: 100}, Side{"head", o})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	err = s.do(func() error {
+		x, err := m.load(0)
+		if err != nil {
+			return err
+		}
+		targets := []*target{x}
+		defer m.remove(targets)
+		if err := m.seat(targets); err != nil {
+			return err
+		}
+		m.arm(x, 0)
+		m.driver.aim(x.slot, m.first, m.first+1)
+		binary.NativeEndian.PutUint64(m.driver.buf[stateOrigin:], 4096)
+		if _, _, err := x.shots[0].run.call(100); err != nil {
+			return err
+		}
+		return m.driver.check()
+	})
+	if err == nil || !strings.Contains(err.Error(), "100 packets could not be restored") {
+		t.Errorf("error %v, want one of 100 packets", err)
 	}
 }

@@ -66,7 +66,7 @@ var errInterrupted = errors.New("test run: interrupted by a signal")
 // wall time of the system call, which resolves what the kernel's own duration
 // (whole ns a run, truncated) does not. A call that a signal cut short is
 // errInterrupted: the runs until then have changed maps, and the packet's memory
-// will be another, so that what was prepared for it has to be prepared again.
+// may be another, so that what was prepared for it has to be prepared again.
 func (t *testRun) call(repeat int) (retval uint32, elapsed time.Duration, err error) {
 	t.attr.repeat = uint32(repeat)
 	t.attr.dataSizeOut = uint32(len(t.out))
