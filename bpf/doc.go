@@ -13,7 +13,9 @@
 //     and each Round of that is one fresh load of every side.
 //  4. [Micro.Insns] counts the instructions that a benchmark executes, with a
 //     counter in every basic block.
-//  5. [Testbed], [Warnings] and [Doctor] describe the machine: what numbers
+//  5. A [Watch] reads what all programs in the kernel cost, whoever loaded them,
+//     and [Holders] tells which processes hold which.
+//  6. [Testbed], [Warnings] and [Doctor] describe the machine: what numbers
 //     depend on, what makes them noisy, and what can be measured. [LockHost]
 //     keeps a second run waiting.
 //

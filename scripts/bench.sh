@@ -12,4 +12,5 @@ can_be_root || die 3 "loading eBPF programs needs root: run 'sudo make bench'"
 bin=$(mktemp -d)
 trap 'rm -rf "$bin"' EXIT
 "${GO:-go}" build -o "$bin/figures" ./internal/figures
+"${GO:-go}" build -o "$bin/gate" ./cmd/gate
 "${as_root[@]}" "$bin/figures" "$@"

@@ -25,6 +25,7 @@ func TestMain(m *testing.M) {
 		"gate": func() {
 			os.Exit(cli.Command{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}.Main(os.Args))
 		},
+		"agent": func() { os.Exit(agent()) },
 	})
 }
 
@@ -42,6 +43,7 @@ func TestMain(m *testing.M) {
 //	mkrun FILE [KEY=VALUE]... write a run file; see [mkrun]
 //	repeat N CMD ARG...    run a command N times; it must succeed each time
 //	ntimes N TEXT          the last standard output contains TEXT N times
+//	agent [FLAG]... NAME... a tracing agent, see [agent]
 //	shown COMMAND          a command line of a document, see [TestDocsRun]
 //
 // The condition [root] is what it says. $EXAMPLE is a copy of examples/fun-xdp, $TOP

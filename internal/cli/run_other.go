@@ -12,6 +12,8 @@ func (c Command) run() *cobra.Command { return needsLinux("run", "Measure eBPF p
 
 func (c Command) noise() *cobra.Command { return needsLinux("noise", "Measure this host's noise") }
 
+func (c Command) top() *cobra.Command { return needsLinux("top", "Show what loaded programs cost") }
+
 func (c Command) measureStaged() *cobra.Command {
 	return needsLinux("measure", "Measure what was staged")
 }

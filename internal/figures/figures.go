@@ -7,6 +7,8 @@ type figure struct {
 	name    string
 	how     string // how it is measured
 	measure func(*lab) ([]row, error)
+	// itself tells that what is measured takes the host's lock itself.
+	itself bool
 }
 
 // A row is one number of a figure. Everything but what and measured may be empty.
@@ -41,14 +43,14 @@ var figures = []figure{
 		"Readings of 1000 runs each that one second gives, v4_lookup on one packet. Ours come in rounds, and the time " +
 			"of loading both sides and the floor anew in every round counts against them. The others read one load again " +
 			"and again. They take turns.",
-		rate,
+		rate, false,
 	},
 	{
 		"rounds",
 		"30 rounds of a pair (v4_lookup twice): each loads both sides and takes 11 readings a side of 1000 runs. " +
 			"Beside it the same with base and head attached to an interface in each round, which is how XDP without a " +
 			"driver program has to be run.",
-		rounds,
+		rounds, false,
 	},
 	{
 		"verdict",
@@ -56,27 +58,27 @@ var figures = []figure{
 			"rounds and looks, without compiling. The identical pair is compiled under two licences, so that its digests " +
 			"differ, its machine code does not, and only the measurement can pass it. Where the margin is 3% of net " +
 			"alone, the policy's least effect (1 ns) is off.",
-		verdicts,
+		verdicts, false,
 	},
 	{
 		"encap",
 		"A program that pushes 20 bytes in front of each packet and counts its answers in a map: repeats that it " +
 			"answered XDP_TX, in ten rounds by the driver and in one plain test run of 5000 repeats.",
-		encap,
+		encap, false,
 	},
 	{
 		"objects",
 		"Programs of the objects that the packages install, each loaded by itself on this kernel without any config. " +
 			"libbpf-tools carries its objects inside of its binaries. The target is held against what this kernel can load with " +
 			"any loader: reasons that begin with `host` are not gate's.",
-		objects,
+		objects, false,
 	},
 	{
 		"error",
 		"Standard deviation of the outcome of 20 A/A comparisons of 30 rounds each (v4_lookup/addresses), in % of a run. " +
 			"Quiet and busy comparisons take turns: busy is with a loop on every CPU, in a session of its own, at the usual " +
 			"priority. Three estimates of the same rounds; of 20 outcomes, a deviation is known to about a sixth.",
-		standardError,
+		standardError, false,
 	},
 	{
 		"alarms",
@@ -84,13 +86,19 @@ var figures = []figure{
 			"loop), each in a session of its own, with all planned looks: δ = 3% of net time, α = 0.01. Digests are left " +
 			"out, so that nothing passes as unchanged. The one look is a two-sided signed-rank test of the first 30 " +
 			"rounds against no difference at all.",
-		falseAlarms,
+		falseAlarms, false,
 	},
 	{
 		"macro",
 		"Standard deviation of the outcome of 12 A/A comparisons of ten rounds on a veth pair (v4_lookup/veth, 5000 packets " +
 			"a side and round; Hodges–Lehmann), in % of a run, beside the difference of two readings of fdinfo after one packet " +
 			"each (and one before it, to warm up).",
-		macro,
+		macro, false,
+	},
+	{
+		"top",
+		"The real command, writing JSON for ten seconds, beside 500 programs with BTF, each of which runs ten times a " +
+			"second: its user and system time (getrusage), as a share of one CPU.",
+		top, true,
 	},
 }

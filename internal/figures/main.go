@@ -89,6 +89,9 @@ func (l *lab) measure(f figure) (outcome, error) {
 		return outcome{}, err
 	}
 	defer release()
+	if f.itself {
+		release()
+	}
 	start := time.Now()
 	rows, err := f.measure(l)
 	if l.ctx.Err() != nil {
