@@ -44,6 +44,11 @@ type Measure struct {
 const (
 	Latency         = "latency"
 	Insns           = "insns"
+	Calls           = "calls"
+	MapLookup       = "map_lookup"
+	MapUpdate       = "map_update"
+	MapDelete       = "map_delete"
+	MapOutput       = "map_output"
 	Runs            = "runs"
 	RecursionMisses = "recursion_misses"
 	VerifiedInsns   = "verified_insns"
@@ -61,6 +66,11 @@ const (
 var measures = []Measure{
 	{Latency, "ns", Lower, false, false, "time of one run of the program"},
 	{Insns, "insns", Lower, true, false, "BPF instructions executed in one run, on average over the packets; a 64-bit constant is one, and helpers count as their call"},
+	{Calls, "count", Lower, true, false, "calls of a helper or kfunc in one run: calls[bpf_redirect] are those of one, a limit of calls is one for each"},
+	{MapLookup, "count", Lower, true, false, "lookups in a map in one run, peeks and local storage included: map_lookup[flows]"},
+	{MapUpdate, "count", Lower, true, false, "updates of a map in one run, pushes included"},
+	{MapDelete, "count", Lower, true, false, "deletions from a map in one run, pops included"},
+	{MapOutput, "count", Lower, true, false, "records that one run writes to a ring or perf buffer"},
 	{Runs, "count", Lower, false, false, "runs of the program during one round of work"},
 	{RecursionMisses, "count", Lower, false, false, "runs the kernel skipped because the program was already running on that CPU"},
 	{VerifiedInsns, "insns", Lower, true, true, "instructions the verifier processed, of at most 1,000,000"},
@@ -76,20 +86,25 @@ var measures = []Measure{
 // Measures returns every measure, static ones last, in the order of reports.
 func Measures() []Measure { return slices.Clone(measures) }
 
-// LookupMeasure finds a measure by name.
+// LookupMeasure finds a measure by name, or that of a member of a family, which
+// is as its family but for the name.
 func LookupMeasure(name string) (Measure, bool) {
-	i := slices.IndexFunc(measures, func(m Measure) bool { return m.Name == name })
-	if i < 0 {
+	family, _, member := SplitMember(name)
+	i := slices.IndexFunc(measures, func(m Measure) bool { return m.Name == family })
+	if i < 0 || member && !IsFamily(family) {
 		return Measure{}, false
 	}
-	return measures[i], true
+	m := measures[i]
+	m.Name = name
+	return m, true
 }
 
 // MeasureOrder compares two measure names by their place in the table;
 // unknown names come last, by name.
 func MeasureOrder(a, b string) int {
 	at := func(name string) int {
-		if i := slices.IndexFunc(measures, func(m Measure) bool { return m.Name == name }); i >= 0 {
+		family, _, _ := SplitMember(name)
+		if i := slices.IndexFunc(measures, func(m Measure) bool { return m.Name == family }); i >= 0 {
 			return i
 		}
 		return len(measures)

@@ -117,12 +117,23 @@ type Result struct {
 	// Answer is what the program returned, such as "XDP_PASS".
 	Answer   string   `json:"answer,omitempty"`
 	Warnings []string `json:"warnings,omitempty"`
+	// Noisy is why a measure that is exact elsewhere is not here: what differs from
+	// run to run, and what made it so. Its samples are then judged like those of
+	// any noisy measure. Empty: it is what the table of measures says.
+	Noisy string `json:"noisy,omitempty"`
 	// Worst is the value of the packet that costs most, for measures that are
 	// an average over packets and known for each; 0 where it is not known.
 	Worst float64 `json:"worst,omitempty"`
 	// Lines are where head differs from base, those that cost most more first,
 	// at most [MaxLines]; see [ExplainLines]. Only head has them.
 	Lines []LineCount `json:"lines,omitempty"`
+}
+
+// Exact tells that the samples of a result are the same number whenever and
+// wherever they are taken.
+func (r *Result) Exact() bool {
+	m, _ := LookupMeasure(r.Measure)
+	return m.Exact && r.Noisy == ""
 }
 
 // Control names the result of a session's control: in base's run the base of one

@@ -93,7 +93,8 @@ func newHistory(past []stored) Series {
 	m := measureOf(past[0].result.Measure)
 	s := Series{
 		Benchmark: past[0].result.Benchmark, Program: past[0].result.Program,
-		Measure: m.Name, Unit: m.Unit, Better: m.Better, Exact: m.Exact,
+		Measure: m.Name, Unit: m.Unit, Better: m.Better,
+		Exact: m.Exact && !slices.ContainsFunc(past, func(s stored) bool { return noisy(s.result) }),
 	}
 	for _, p := range slices.Backward(past) {
 		if v := stats.Median(values(p.result.Samples, sampleValue)); finite(v) {

@@ -67,7 +67,7 @@ func Compare(base, head *bench.Run, p Policy) *Report {
 			w.added()
 		case pair.head == nil:
 			w.missing(head)
-		case w.measure.Exact:
+		case w.Exact:
 			w.judgeExact()
 		case w.measure.Static: // the verifier's clock: told, and read once
 			w.tellOnce()
@@ -75,7 +75,9 @@ func Compare(base, head *bench.Run, p Policy) *Report {
 			w.inconclusive("the testbeds differ: " + strings.Join(differences, ", "))
 			w.setMedians()
 		default:
-			w.Unchanged = w.measure.Unit == "ns" && unchanged(base, head, w.Program)
+			// How often it runs is the work's doing; all else is the program's own.
+			own := w.measure.Unit == "ns" || w.measure.Exact
+			w.Unchanged = own && unchanged(base, head, w.Program)
 			w.prepare(unpaired, p)
 			family = append(family, w)
 		}
@@ -135,17 +137,22 @@ func match(base, head *bench.Run) []matched {
 		b := &base.Results[i]
 		old[key{b.Benchmark, b.Measure}] = b
 	}
+	inBase, inHead := countedIn(base), countedIn(head)
 	var all []matched
 	for i := range head.Results {
 		h := &head.Results[i]
 		k := key{h.Benchmark, h.Measure}
-		all = append(all, matched{old[k], h})
+		b := old[k]
+		if b == nil {
+			b = uncalled(inBase, h)
+		}
+		all = append(all, matched{b, h})
 		delete(old, k)
 	}
 	for i := range base.Results {
 		b := &base.Results[i]
 		if old[key{b.Benchmark, b.Measure}] == b {
-			all = append(all, matched{b, nil})
+			all = append(all, matched{b, uncalled(inHead, b)})
 		}
 	}
 	return all

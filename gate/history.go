@@ -142,7 +142,7 @@ func (w *row) againstHistory(past []stored, t Threshold) {
 		w.added()
 	case own != nil:
 		w.judgeThreshold(past, *own)
-	case w.measure.Exact:
+	case w.Exact && !noisy(past[0].result):
 		w.base = past[0].result
 		w.judgeExact()
 	case w.measure.Static:

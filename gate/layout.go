@@ -76,7 +76,7 @@ func layoutFloor(samples []bench.Sample, last *view) (floor float64, ok bool) {
 func instructions(r *bench.Run) map[string]float64 {
 	m := make(map[string]float64)
 	for i := range r.Results {
-		if res := &r.Results[i]; res.Measure == bench.Insns && len(res.Samples) > 0 {
+		if res := &r.Results[i]; res.Measure == bench.Insns && !noisy(res) && len(res.Samples) > 0 {
 			m[res.Benchmark] = res.Samples[0].Value
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/org/ebpf-bench-gate/bench"
 )
 
 // A Policy says how runs are judged.
@@ -23,8 +25,8 @@ type Policy struct {
 	// MinEffectNS is the slowdown in ns a run that is never a regression,
 	// however large a share of a short program it is.
 	MinEffectNS float64
-	// Limits by name of measure. A measure that is not named is told, not
-	// judged.
+	// Limits by name of measure; that of a family ([bench.IsFamily]) is one for each
+	// of its members. A measure that is not named is told, not judged.
 	Limits map[string]Limit
 	// Overrides change limits for some benchmarks; the last one that matches a
 	// benchmark and names the measure counts.
@@ -96,9 +98,9 @@ func DefaultPolicy() Policy {
 
 // limit is what may happen to a measure of a benchmark.
 func (p Policy) limit(benchmark, measure string) Limit {
-	l := p.Limits[measure]
+	l, _ := limitOf(p.Limits, measure)
 	for _, o := range p.Overrides {
-		if own, ok := o.Limits[measure]; ok && matches(o.Benchmark, benchmark) {
+		if own, ok := limitOf(o.Limits, measure); ok && matches(o.Benchmark, benchmark) {
 			if own.Threshold == nil {
 				own.Threshold = l.Threshold
 			}
@@ -106,6 +108,17 @@ func (p Policy) limit(benchmark, measure string) Limit {
 		}
 	}
 	return l
+}
+
+// limitOf is what is written for a measure, or for the family that it is a member of.
+func limitOf[T any](all map[string]T, measure string) (l T, ok bool) {
+	if l, ok = all[measure]; ok {
+		return l, true
+	}
+	if family, _, member := bench.SplitMember(measure); member {
+		l, ok = all[family]
+	}
+	return l, ok
 }
 
 // matches tells whether a pattern names a benchmark. Slashes are made characters

@@ -46,7 +46,7 @@ func newRow(base, head *bench.Result, now time.Time, p Policy) *row {
 	w := &row{measure: m, base: base, head: head, now: now, test: p.Test, limit: p.limit(r.Benchmark, r.Measure)}
 	w.Comparison = Comparison{
 		Benchmark: r.Benchmark, Program: r.Program, Measure: r.Measure, Unit: m.Unit, Kind: r.Kind,
-		Exact: m.Exact, Path: r.Path,
+		Exact: m.Exact && !noisy(base) && !noisy(head), Path: r.Path,
 		Judged: w.limit.Fail != nil || w.limit.Max != nil || w.limit.Threshold != nil && w.limit.Threshold.Test == Static,
 	}
 	w.waive(p.Waivers)
@@ -72,6 +72,9 @@ func newRow(base, head *bench.Result, now time.Time, p Policy) *row {
 	}
 	return w
 }
+
+// noisy tells that a measure that is exact elsewhere is not in this result.
+func noisy(r *bench.Result) bool { return r != nil && r.Noisy != "" }
 
 func (w *row) warn(format string, args ...any) {
 	w.Warnings = merge(w.Warnings, []string{fmt.Sprintf(format, args...)})

@@ -81,7 +81,7 @@ func (w *row) waive(waivers []Waiver) {
 	var found *Waiver
 	for i := range waivers {
 		v := &waivers[i]
-		if _, ok := v.Max[w.Measure]; !ok || !matches(v.Benchmark, w.Benchmark) {
+		if _, ok := limitOf(v.Max, w.Measure); !ok || !matches(v.Benchmark, w.Benchmark) {
 			continue
 		}
 		if found == nil || !v.expired(w.now) || found.expired(w.now) {
@@ -91,7 +91,7 @@ func (w *row) waive(waivers []Waiver) {
 	if found == nil || w.limit.Fail == nil && w.limit.Threshold == nil {
 		return
 	}
-	accepted := found.Max[w.Measure]
+	accepted, _ := limitOf(found.Max, w.Measure)
 	w.Waived = &Waived{
 		Reason: found.Reason, Until: found.Until.UTC().Format(time.DateOnly),
 		Max: changeInWords(w.measure, accepted, 0), Expired: found.expired(w.now),

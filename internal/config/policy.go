@@ -54,7 +54,7 @@ func (r *reader) policy(n *yaml.Node) gate.Policy {
 		"overrides": func(_, v *yaml.Node) { overrides = v },
 		"waivers":   func(_, v *yaml.Node) { p.Waivers = r.waivers(v) },
 	}
-	for _, m := range bench.Measures() {
+	for _, m := range measuresIn(n) {
 		known[m.Name] = func(_, v *yaml.Node) { limits[m.Name] = v }
 	}
 	r.mapping(n, "policy", known)
@@ -69,13 +69,28 @@ func (r *reader) policy(n *yaml.Node) gate.Policy {
 	return p
 }
 
+// measuresIn are all measures, and the members of families that the keys of a
+// mapping name: calls[bpf_redirect].
+func measuresIn(n *yaml.Node) []bench.Measure {
+	all := bench.Measures()
+	for key := range pairs(n) {
+		if _, _, member := bench.SplitMember(key.Value); !member {
+			continue
+		}
+		if m, ok := bench.LookupMeasure(key.Value); ok {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
 // overrides reads the limits of some benchmarks.
 func (r *reader) overrides(n *yaml.Node, t gate.Threshold) []gate.Override {
 	var all []gate.Override
 	for _, e := range r.list(n, "overrides") {
 		o := gate.Override{Limits: map[string]gate.Limit{}}
 		known := fields{"benchmark": func(_, v *yaml.Node) { o.Benchmark = r.benchmarkPattern(v) }}
-		for _, m := range bench.Measures() {
+		for _, m := range measuresIn(e) {
 			known[m.Name] = func(_, v *yaml.Node) { o.Limits[m.Name] = r.limit(v, m, t) }
 		}
 		before := len(r.found)
@@ -106,7 +121,7 @@ func (r *reader) waivers(n *yaml.Node) []gate.Waiver {
 			"until":     func(_, c *yaml.Node) { v.Until = r.date(c, "until") },
 			"max": func(_, c *yaml.Node) {
 				measures := fields{}
-				for _, m := range bench.Measures() {
+				for _, m := range measuresIn(c) {
 					measures[m.Name] = func(_, c *yaml.Node) {
 						if margin := r.margin(c, "max", m); margin != nil {
 							v.Max[m.Name] = *margin

@@ -1,0 +1,34 @@
+package bench
+
+import "strings"
+
+// Some measures are families: there is one of each helper that a program calls, or
+// of each map that it uses. A member is named after both, "calls[bpf_redirect]"; the
+// name of the family alone stands for all of them where limits are written.
+
+// MaxMembers is how many members of families, all together, a benchmark of a run has
+// at most: those that happen most.
+const MaxMembers = 64
+
+// IsFamily tells whether a measure has members.
+func IsFamily(name string) bool {
+	switch name {
+	case Calls, MapLookup, MapUpdate, MapDelete, MapOutput:
+		return true
+	}
+	return false
+}
+
+// Member is the name of a family's measure of one member.
+func Member(family, member string) string { return family + "[" + member + "]" }
+
+// SplitMember takes the name of a member apart. Of any other name it returns the
+// name and false.
+func SplitMember(name string) (family, member string, ok bool) {
+	family, rest, found := strings.Cut(name, "[")
+	member, end := strings.CutSuffix(rest, "]")
+	if !found || !end || member == "" {
+		return name, "", false
+	}
+	return family, member, true
+}
