@@ -204,8 +204,8 @@ func (o *Object) prune(program string) (*ebpf.CollectionSpec, error) {
 		Types:     o.spec.Types,
 		ByteOrder: o.spec.ByteOrder,
 	}
-	var addProgram func(name string) error
-	addMap := func(name string) error {
+	var addProgram, addMap func(name string) error
+	addMap = func(name string) error {
 		m := o.spec.Maps[name]
 		if m == nil || out.Maps[name] != nil {
 			return nil // the loader reports the missing map
@@ -213,10 +213,16 @@ func (o *Object) prune(program string) (*ebpf.CollectionSpec, error) {
 		m = m.Copy()
 		out.Maps[name] = m
 		for _, kv := range m.Contents {
-			if callee, ok := kv.Value.(string); ok && m.Type == ebpf.ProgramArray {
-				if err := addProgram(callee); err != nil {
-					return err
-				}
+			held, ok := kv.Value.(string)
+			if !ok {
+				continue
+			}
+			add := addMap
+			if m.Type == ebpf.ProgramArray {
+				add = addProgram
+			}
+			if err := add(held); err != nil {
+				return err
 			}
 		}
 		for _, setup := range o.setups() {
