@@ -94,9 +94,3 @@ type FunctionCount struct {
 	Calls float64 `json:"calls"`
 	Insns float64 `json:"insns"` // without those of functions that it calls
 }
-
-// A CallCount is how often one helper or kfunc was called in one run.
-type CallCount struct {
-	Name  string  `json:"name"` // "bpf_map_lookup_elem"
-	Calls float64 `json:"calls"`
-}

@@ -18,6 +18,8 @@ type flow struct {
 	// target of each jump, by index of the instruction; -1 for all others.
 	targets   []int
 	functions []function
+	of        []int // block of an instruction; behind the last, one more
+	symbols   map[string]int
 	// Before each instruction: the registers that may be read later, those that
 	// hold something on at least one way there, and those that do on every way.
 	live, may, must []registers
@@ -37,12 +39,12 @@ type function struct {
 // newFlow finds the blocks of a program. The error is that of instructions that
 // no compiler for BPF writes, and of indirect jumps.
 func newFlow(insns asm.Instructions) (*flow, error) {
-	f := &flow{insns: insns, targets: make([]int, len(insns))}
-	starts := map[int]bool{0: true} // of functions
 	symbols, err := insns.SymbolOffsets()
 	if err != nil {
 		return nil, err
 	}
+	f := &flow{insns: insns, targets: make([]int, len(insns)), symbols: symbols}
+	starts := map[int]bool{0: true} // of functions
 	byOffset := make(map[int64]int, len(insns))
 	for it := insns.Iterate(); it.Next(); {
 		byOffset[int64(it.Offset)] = it.Index
@@ -90,15 +92,15 @@ func newFlow(insns asm.Instructions) (*flow, error) {
 		fn.end = i + 1
 		fn.depth = max(fn.depth, stackDepth(&insns[i]))
 	}
-	of := make([]int, len(insns)+1) // block of an instruction; behind the last, one more
+	f.of = make([]int, len(insns)+1)
 	for b, bl := range f.blocks {
 		for i := bl.start; i < bl.end; i++ {
-			of[i] = b
+			f.of[i] = b
 		}
 	}
-	of[len(insns)] = len(f.blocks)
-	f.liveness(of)
-	f.initialised(of)
+	f.of[len(insns)] = len(f.blocks)
+	f.liveness()
+	f.initialised()
 	return f, nil
 }
 
@@ -221,7 +223,7 @@ const (
 // before they are written. R6 to R9 are each function's own, so functions can
 // be looked at one by one. Calls are taken to read all arguments, exits R0: more
 // than needed may be live, never less.
-func (f *flow) liveness(of []int) {
+func (f *flow) liveness() {
 	in := make([]registers, len(f.blocks)+1) // at the start of each block
 	f.live = make([]registers, len(f.insns))
 	for changed := true; changed; {
@@ -229,7 +231,7 @@ func (f *flow) liveness(of []int) {
 		for b := len(f.blocks) - 1; b >= 0; b-- {
 			var live registers
 			for _, to := range f.successors(b) {
-				live |= in[of[to]]
+				live |= in[f.of[to]]
 			}
 			for i := f.blocks[b].end - 1; i >= f.blocks[b].start; i-- {
 				use, def := effects(&f.insns[i])
@@ -247,14 +249,14 @@ func (f *flow) liveness(of []int) {
 // may be overwritten, even where a call is taken to read it: had the program read
 // it, the verifier would have rejected it. What holds something on every way can
 // be stored.
-func (f *flow) initialised(of []int) {
+func (f *flow) initialised() {
 	n := len(f.blocks)
 	may, must := make([]registers, n+1), make([]registers, n+1)
 	for b := range must {
 		must[b] = allRegisters
 	}
 	for i, fn := range f.functions {
-		b := of[fn.start]
+		b := f.of[fn.start]
 		if may[b], must[b] = arguments, 0; i == 0 {
 			may[b], must[b] = set(asm.R1), set(asm.R1)
 		}
@@ -273,7 +275,7 @@ func (f *flow) initialised(of []int) {
 				}
 			}
 			for _, to := range f.successors(b) {
-				t := of[to]
+				t := f.of[to]
 				if m, s := may[t]|has, must[t]&sure; m != may[t] || s != must[t] {
 					may[t], must[t], changed = m, s, true
 				}

@@ -63,7 +63,9 @@ func (c *counters) stop(packet int) {
 		for b, bl := range p.flow.blocks {
 			n := c.live[p.first+b] - c.was[p.first+b]
 			c.pass.blocks[p.first+b] += n
-			insns += n * uint64(bl.end-bl.start)
+			if !p.background[b] {
+				insns += n * uint64(bl.end-bl.start)
+			}
 		}
 	}
 	c.pass.insns[packet] += insns

@@ -35,6 +35,9 @@ type counted struct {
 	name  string
 	flow  *flow
 	first int
+	// events of its calls, and the blocks that run by themselves.
+	events     []event
+	background []bool
 }
 
 // errNoStack is that a block has no register to spare and the stack no room.
@@ -73,7 +76,7 @@ func (o *Object) instrument(program string) (*instrumented, error) {
 			return nil, fmt.Errorf("program %s: %w", name, err)
 		}
 		spec.Programs[name] = p
-		in.programs = append(in.programs, counted{name, f, in.counters})
+		in.programs = append(in.programs, counted{name, f, in.counters, f.events(spec.Maps), f.background(spec.Maps)})
 		in.counters += len(f.blocks)
 	}
 	spec.Maps[counterMap] = &ebpf.MapSpec{
@@ -195,12 +198,14 @@ func (f *flow) joined(i int) bool {
 	return stack(&f.insns[i-1]) && stack(&f.insns[i])
 }
 
-func (f *flow) functionOf(i int) *function {
+func (f *flow) functionOf(i int) *function { return &f.functions[f.functionIndex(i)] }
+
+func (f *flow) functionIndex(i int) int {
 	at, ok := slices.BinarySearchFunc(f.functions, i, func(fn function, i int) int { return fn.start - i })
 	if !ok {
 		at--
 	}
-	return &f.functions[at]
+	return at
 }
 
 // A writer writes a flow with its counters. Places count raw instructions, of

@@ -45,6 +45,7 @@ type Micro struct {
 	kept    []map[string]*ebpf.Map
 	placers []placer // by side
 	phases  []int    // of the rounds to come
+	counted []*instrumented
 }
 
 // A span is packets that one call may rotate through.

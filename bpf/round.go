@@ -331,7 +331,7 @@ func (m *Micro) warm(t *target) error {
 // read takes one reading: the time of one run in ns, over about m.b.Repeat runs.
 func (m *Micro) read(t *target, reading int) (ns float64, restarts int, err error) {
 	restarts, err = again(func() error {
-		ns, err = m.readOnce(t, reading)
+		ns, _, err = m.readOnce(t, reading)
 		return err
 	})
 	return ns, restarts, err
@@ -349,22 +349,21 @@ func (m *Micro) pass(t *target, s shot) error {
 	return nil
 }
 
-func (m *Micro) readOnce(t *target, reading int) (ns float64, err error) {
+func (m *Micro) readOnce(t *target, reading int) (ns float64, runs int, err error) {
 	for _, d := range t.drain {
 		if err := d.empty(nil); err != nil {
-			return 0, fmt.Errorf("drain: %w", err)
+			return 0, 0, fmt.Errorf("drain: %w", err)
 		}
 	}
 	repeat := m.b.Repeat
 	if m.Path == "single" {
 		repeat /= 10
 	}
-	runs := 0
 	for _, leg := range legs(m.groups, reading, repeat) {
 		s := t.shots[leg.shot]
 		v, d, err := m.fire(t, s, s.first, leg.repeat)
 		if err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 		ns, runs = ns+d, runs+leg.repeat
 		if t.side < 0 {
@@ -372,10 +371,10 @@ func (m *Micro) readOnce(t *target, reading int) (ns float64, err error) {
 		}
 		last := s.first + s.runs() - 1
 		if want := m.answers[t.side][last]; v != want {
-			return 0, m.changedAnswer(t.name, last, leg.repeat, want, v)
+			return 0, 0, m.changedAnswer(t.name, last, leg.repeat, want, v)
 		}
 	}
-	return ns / float64(runs), nil
+	return ns / float64(runs), runs, nil
 }
 
 func (m *Micro) changedAnswer(side string, packet, repeat int, want, got uint32) error {

@@ -185,6 +185,58 @@ int xdp_stateful(struct xdp_md *ctx)
 	return XDP_PASS;
 }
 
+struct {
+	__uint(type, BPF_MAP_TYPE_QUEUE);
+	__uint(max_entries, 16);
+	__type(value, __u32);
+} backlog SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096);
+} events SEC(".maps");
+
+struct inner {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u32);
+} in1 SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__array(values, struct inner);
+} outer SEC(".maps") = {
+	.values = { &in1 },
+};
+
+// One of each, and a lookup in one of two maps.
+SEC("xdp")
+int xdp_maps(struct xdp_md *ctx)
+{
+	__u32 key = 0, v = 7;
+	__u64 one = 1;
+	void *map = bpf_map_lookup_elem(&outer, &key), *either = &four;
+
+	bpf_map_lookup_elem(&four, &key);
+	if (map)
+		bpf_map_lookup_elem(map, &key);
+	bpf_map_update_elem(&seen, &key, &one, BPF_ANY);
+	bpf_map_delete_elem(&seen, &key);
+	for (int i = 0; i < 3; i++)
+		bpf_map_push_elem(&backlog, &v, BPF_ANY);
+	bpf_map_pop_elem(&backlog, &v);
+	for (int i = 0; i < 2; i++)
+		bpf_ringbuf_output(&events, &v, sizeof(v), 0);
+	if (last(ctx) & 1)
+		either = &guarded;
+	asm volatile("" : "+r"(either));
+	bpf_map_lookup_elem(either, &key);
+	return XDP_PASS;
+}
+
 SEC("xdp")
 int xdp_random(struct xdp_md *ctx)
 {
@@ -193,6 +245,48 @@ int xdp_random(struct xdp_md *ctx)
 
 	for (__u32 i = 0; i < 0xfff && i < n; i++)
 		asm volatile("%0 += 1" : "+r"(sum));
+	return XDP_PASS;
+}
+
+// Tells the time to nobody, and looks at one packet in four.
+SEC("xdp")
+int xdp_sampled(struct xdp_md *ctx)
+{
+	__u32 key = 0;
+	__u64 now = bpf_ktime_get_ns();
+
+	bpf_map_update_elem(&four, &key, &now, BPF_ANY);
+	if ((bpf_get_prandom_u32() & 3) == 0)
+		return step(XDP_DROP);
+	return XDP_PASS;
+}
+
+static __attribute__((noinline)) __u64 clock(void)
+{
+	return bpf_ktime_get_ns();
+}
+
+// Does more where a microsecond's lowest bits say so; the random number decides
+// nothing.
+SEC("xdp")
+int xdp_late(struct xdp_md *ctx)
+{
+	__u32 key = 0;
+	__u64 chance = bpf_get_prandom_u32(), late = clock();
+
+	bpf_map_update_elem(&four, &key, &chance, BPF_ANY);
+	if ((late >> 4 & 3) == 0)
+		return step(XDP_DROP);
+	return XDP_PASS;
+}
+
+// How often it is called back is decided by no branch.
+SEC("xdp")
+int xdp_often(struct xdp_md *ctx)
+{
+	int sum = 0;
+
+	bpf_loop(bpf_get_prandom_u32() & 63, once, &sum, 0);
 	return XDP_PASS;
 }
 

@@ -89,10 +89,29 @@ func TestExact(t *testing.T) {
 			t.Errorf("%+v, lines differ by %v", c, delta)
 		}
 	}
-	if results["chance/x insns"] != nil {
-		t.Error("instructions that differ from load to load are told as exact")
+	// What differs from load to load is judged by rounds, and its cause is named.
+	chance, calls := results["chance/x insns"], results["chance/x calls[bpf_get_prandom_u32]"]
+	if chance == nil || len(chance.Samples) < 10 || len(chance.Looks) == 0 || !strings.Contains(chance.Noisy, "it uses bpf_get_prandom_u32 (t.bpf.c:") {
+		t.Fatalf("insns of a program that throws dice: %+v", chance)
 	}
-	if w := results["chance/x latency"].Warnings; !strings.Contains(strings.Join(w, "\n"), "bpf_get_prandom_u32") {
-		t.Errorf("warnings %q do not name the helper", w)
+	if times := results["chance/x latency"]; len(times.Samples) != len(chance.Samples) {
+		t.Errorf("%d samples of time, %d of instructions", len(times.Samples), len(chance.Samples))
+	}
+	if w := strings.Join(chance.Warnings, "\n"); !strings.Contains(w, "not exact, and judged as noisy: ") {
+		t.Errorf("warnings %q", w)
+	}
+	if calls == nil || len(calls.Samples) != len(chance.Samples) || calls.Samples[0].Value != 1 {
+		t.Errorf("one call a run: %+v", calls)
+	}
+	for _, s := range chance.Samples {
+		// The mean of a thousand runs of up to 0xfff iterations, some ten instructions each.
+		if s.Value < 3*0xfff || s.Value > 7*0xfff {
+			t.Errorf("%+v, want about 5 × 0xfff", s)
+		}
+	}
+	for _, c := range res.Report.Comparisons {
+		if c.Benchmark == "chance/x" && c.Measure == bench.Insns && (c.Exact || c.Interval == nil || c.Rounds < 10) {
+			t.Errorf("%+v, want a noisy row", c)
+		}
 	}
 }
