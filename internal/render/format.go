@@ -43,13 +43,23 @@ func duration(ns float64) string {
 
 func count(x float64) string {
 	decimals := 0
-	if x != math.Trunc(x) {
+	switch whole := math.Abs(x); {
+	case x == math.Trunc(x):
+	case whole < 1:
+		decimals = 3
+	case whole < 10:
+		decimals = 2
+	default:
 		decimals = 1
 	}
 	if math.Abs(x) >= 1e15 {
 		return strconv.FormatFloat(x, 'g', 4, 64)
 	}
-	return separate(strconv.FormatFloat(x, 'f', decimals, 64))
+	s := strconv.FormatFloat(x, 'f', decimals, 64)
+	if decimals > 1 {
+		s = strings.TrimRight(strings.TrimRight(s, "0"), ".")
+	}
+	return separate(s)
 }
 
 // separate puts commas between the thousands.

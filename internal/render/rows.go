@@ -415,7 +415,7 @@ func (s *sheet) staticTable() (header []string, rows [][]string) {
 func (s *sheet) others() string {
 	var parts []string
 	if s.same > 0 {
-		parts = append(parts, plural(s.same, "static measure")+" unchanged")
+		parts = append(parts, plural(s.same, "exact measure")+" unchanged")
 	}
 	if s.unsure > 0 {
 		parts = append(parts, plural(s.unsure, "unjudged measure")+" without a sure change")
