@@ -79,6 +79,15 @@ func SignedRank(x []float64) RankTest {
 	return t
 }
 
+// SignedRankAtMost is P(W+ <= w) of n values without ties or zeros when there is no
+// effect, R's psignrank(w, n): exact to [MaxExact] values.
+func SignedRankAtMost(w, n int) float64 {
+	if n <= 0 || n > math.MaxInt32 {
+		return math.NaN()
+	}
+	return signedRankNull(n).atMost(w)
+}
+
 // MannWhitney tests whether values of a tend to be lower or higher than those of
 // b (Mann & Whitney 1947; Wilcoxon's rank-sum test). With ties the distribution
 // is that of all ways to deal the very midranks of the data, up to [MaxExactTwo]

@@ -51,27 +51,27 @@ func YuenT(a, b []float64, trim float64) (t TTest, ok bool) {
 	return newT(ma-mb, math.Sqrt(va+vb), freedom)
 }
 
-// A BCa is a bootstrap interval, bias-corrected and accelerated (Efron 1987; Efron &
-// Tibshirani 1993, 14.3).
+// A BCa is a bootstrap, bias-corrected and accelerated (Efron 1987; Efron &
+// Tibshirani 1993, 14.3), that has an interval at any level.
 type BCa struct {
-	Low, High float64
 	// Bias is z0, the normal quantile of the share of resamples below the
 	// estimate; Acceleration is a, from the jackknife.
 	Bias, Acceleration float64
+	draws              []float64 // sorted
 }
 
-// Bootstrap is the BCa interval of a statistic of x at a level of confidence, from
-// so many resamples drawn from the seed: the same seed gives the same interval. ok
-// is false for fewer than two values, fewer than 100 resamples, a level outside
-// (0, 1), where the statistic is not finite, and where it does not vary.
-func Bootstrap(x []float64, statistic func([]float64) float64, confidence float64, resamples int, seed uint64) (b BCa, ok bool) {
+// Bootstrap draws so many resamples of x from the seed, and takes the statistic of
+// each: the same seed gives the same intervals. ok is false for fewer than two
+// values, fewer than 100 resamples, where the statistic is not finite, and where it
+// does not vary.
+func Bootstrap(x []float64, statistic func([]float64) float64, resamples int, seed uint64) (b *BCa, ok bool) {
 	n := len(x)
 	estimate := math.NaN()
 	if n >= 2 {
 		estimate = statistic(slices.Clone(x))
 	}
-	if !finite(estimate) || resamples < 100 || !(confidence > 0 && confidence < 1) {
-		return b, false
+	if !finite(estimate) || resamples < 100 {
+		return nil, false
 	}
 	rnd := rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15))
 	draws := make([]float64, resamples)
@@ -84,7 +84,7 @@ func Bootstrap(x []float64, statistic func([]float64) float64, confidence float6
 		draws[i] = statistic(sample)
 		switch {
 		case !finite(draws[i]):
-			return b, false
+			return nil, false
 		case draws[i] < estimate:
 			below++
 		case draws[i] == estimate:
@@ -93,20 +93,28 @@ func Bootstrap(x []float64, statistic func([]float64) float64, confidence float6
 	}
 	slices.Sort(draws)
 	if draws[0] == draws[resamples-1] {
-		return b, false
+		return nil, false
 	}
-	b.Bias = NormalQuantile(min(max(below, 0.5), float64(resamples)-0.5) / float64(resamples))
-	b.Acceleration = acceleration(x, statistic)
-	if !finite(b.Acceleration) {
-		return b, false
+	b = &BCa{
+		Bias:         NormalQuantile(min(max(below, 0.5), float64(resamples)-0.5) / float64(resamples)),
+		Acceleration: acceleration(x, statistic),
+		draws:        draws,
 	}
+	return b, finite(b.Acceleration)
+}
+
+// Interval holds the true statistic with that confidence; NaN for one that
+// is not from 0 up to 1.
+func (b *BCa) Interval(confidence float64) (low, high float64) {
 	end := func(p float64) float64 {
 		z := b.Bias + NormalQuantile(p)
 		q := distuv.UnitNormal.CDF(b.Bias + z/(1-b.Acceleration*z))
-		return quantile(draws, min(max(q, 0), 1))
+		if math.IsNaN(q) {
+			return q
+		}
+		return quantile(b.draws, min(max(q, 0), 1))
 	}
-	b.Low, b.High = end((1-confidence)/2), end((1+confidence)/2)
-	return b, finite(b.Low) && finite(b.High)
+	return end((1 - confidence) / 2), end((1 + confidence) / 2)
 }
 
 // acceleration is sum(u³) / (6 * sum(u²)^1.5) of the jackknife's deviations u.

@@ -59,18 +59,25 @@ func TestBootstrapPublished(t *testing.T) {
 	x := []float64{48, 36, 20, 29, 42, 42, 20, 42, 22, 41, 45, 14, 6, 0, 33, 28, 34, 4, 32, 24, 47, 41, 24, 26, 30, 41}
 	variance := func(x []float64) float64 { return stats.Variance(x) * float64(len(x)-1) / float64(len(x)) }
 	near(t, "variance", variance(x), 171.5, 0.05)
-	b, ok := stats.Bootstrap(x, variance, 0.9, 20000, 1)
+	b, ok := stats.Bootstrap(x, variance, 20000, 1)
 	if !ok {
 		t.Fatal("no interval")
 	}
 	near(t, "a", b.Acceleration, 0.061, 5e-4)
 	near(t, "z0", b.Bias, 0.146, 0.04) // theirs of 2000 resamples has an error of 0.028
-	near(t, "low", b.Low, 115.8, 3)
-	near(t, "high", b.High, 259.6, 5)
-	again, _ := stats.Bootstrap(x, variance, 0.9, 20000, 1)
-	other, _ := stats.Bootstrap(x, variance, 0.9, 20000, 2)
-	if again != b || other == b {
-		t.Errorf("one seed gave %+v and %+v, another %+v", b, again, other)
+	low, high := b.Interval(0.9)
+	near(t, "low", low, 115.8, 3)
+	near(t, "high", high, 259.6, 5)
+	for _, level := range []float64{1, -1, math.NaN()} {
+		if low, high := b.Interval(level); !math.IsNaN(low) || !math.IsNaN(high) {
+			t.Errorf("at level %v: %v, %v", level, low, high)
+		}
+	}
+	again, _ := stats.Bootstrap(x, variance, 20000, 1)
+	other, _ := stats.Bootstrap(x, variance, 20000, 2)
+	interval := func(b *stats.BCa) [2]float64 { low, high := b.Interval(0.9); return [2]float64{low, high} }
+	if interval(again) != interval(b) || interval(other) == interval(b) {
+		t.Errorf("one seed gave %v and %v, another %v", interval(b), interval(again), interval(other))
 	}
 }
 
@@ -85,7 +92,7 @@ func TestRobustOfOddData(t *testing.T) {
 		if r, ok := stats.YuenT(x, x, 0.2); ok {
 			t.Errorf("YuenT of %s: %+v", name, r)
 		}
-		if r, ok := stats.Bootstrap(x, stats.Mean, 0.9, 200, 1); ok {
+		if r, ok := stats.Bootstrap(x, stats.Mean, 200, 1); ok {
 			t.Errorf("Bootstrap of %s: %+v", name, r)
 		}
 		if _, ok := stats.PairedMeanShift(x, nil); ok {
@@ -107,10 +114,10 @@ func TestRobustOfOddData(t *testing.T) {
 			t.Errorf("%s: ok", name)
 		}
 	}
-	if _, ok := stats.Bootstrap(x, stats.Mean, 0.9, 99, 1); ok {
+	if _, ok := stats.Bootstrap(x, stats.Mean, 99, 1); ok {
 		t.Error("99 resamples")
 	}
-	if _, ok := stats.Bootstrap(x, func([]float64) float64 { return nan }, 0.9, 200, 1); ok {
+	if _, ok := stats.Bootstrap(x, func([]float64) float64 { return nan }, 200, 1); ok {
 		t.Error("a statistic of NaN")
 	}
 	million := seq(1_000_000, func(i int) float64 { return float64(i % 1000) })

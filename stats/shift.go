@@ -3,7 +3,6 @@ package stats
 import (
 	"math"
 	"slices"
-	"sort"
 )
 
 // MaxPoints bounds the pairs that a [Shift] holds: 2^21, that is 2047 rounds or
@@ -20,9 +19,30 @@ const MaxPoints = 1 << 21
 // (Hodges & Lehmann 1963; Hollander, Wolfe & Chicken 2014, 3.3 and 4.3). A
 // comparison that is undecided at t counts against the alternative that is asked
 // for. That makes ties and zeros conservative: they can only enlarge a p-value.
+//
+// A Shift is for one goroutine at a time.
 type Shift struct {
-	points []float64 // sorted
+	points []float64 // put into order as far as was asked for; see at
+	placed []int     // the indices whose numbers are in their places, sorted
 	null   *null
+}
+
+// at is the k-th smallest point, from 0. A verdict asks for three or four of fifty
+// thousand, which are selected, not sorted.
+func (s *Shift) at(k int) float64 {
+	i, found := slices.BinarySearch(s.placed, k)
+	if !found {
+		from, to := 0, len(s.points)
+		if i > 0 {
+			from = s.placed[i-1] + 1
+		}
+		if i < len(s.placed) {
+			to = s.placed[i]
+		}
+		nth(s.points[from:to], k-from)
+		s.placed = slices.Insert(s.placed, i, k)
+	}
+	return s.points[k]
 }
 
 // PairedShift is the signed-rank test of d[i] - t*w[i] being symmetric around 0.
@@ -55,7 +75,6 @@ func PairedShift(d, w []float64) (s *Shift, ok bool) {
 	if w != nil && hasNaN(points) { // 0/0, where weights underflow
 		return nil, false
 	}
-	slices.Sort(points)
 	return &Shift{points: points, null: signedRankNull(n)}, true
 }
 
@@ -76,30 +95,39 @@ func TwoSampleShift(a, b []float64) (s *Shift, ok bool) {
 			points = append(points, y-x)
 		}
 	}
-	slices.Sort(points)
 	return &Shift{points: points, null: mannWhitneyNull(n, m)}, true
 }
 
 // Greater is the p-value against the alternative that the true shift is greater
 // than t.
 func (s *Shift) Greater(t float64) float64 {
-	notAbove := sort.Search(len(s.points), func(i int) bool { return s.points[i] > t })
+	notAbove := 0
+	for _, p := range s.points {
+		if p <= t {
+			notAbove++
+		}
+	}
 	return s.null.atMost(notAbove)
 }
 
 // Less is the p-value against the alternative that the true shift is less than t.
 func (s *Shift) Less(t float64) float64 {
-	below := sort.SearchFloat64s(s.points, t)
-	return s.null.atMost(len(s.points) - below)
+	notBelow := 0
+	for _, p := range s.points {
+		if p >= t {
+			notBelow++
+		}
+	}
+	return s.null.atMost(notBelow)
 }
 
 // Estimate is the Hodges–Lehmann estimate of the shift: the median of the points.
 func (s *Shift) Estimate() float64 {
 	n := len(s.points)
 	if n%2 == 1 {
-		return s.points[n/2]
+		return s.at(n / 2)
 	}
-	return s.points[n/2-1]/2 + s.points[n/2]/2
+	return s.at(n/2-1)/2 + s.at(n/2)/2
 }
 
 // Lower is the lower confidence bound with error p: the true shift lies below it
@@ -109,7 +137,7 @@ func (s *Shift) Lower(p float64) float64 {
 	if c < 0 {
 		return math.Inf(-1)
 	}
-	return s.points[min(c, len(s.points)-1)]
+	return s.at(min(c, len(s.points)-1))
 }
 
 // Upper is the upper confidence bound with error p; +Inf where there are too few
@@ -119,7 +147,7 @@ func (s *Shift) Upper(p float64) float64 {
 	if c < 0 {
 		return math.Inf(1)
 	}
-	return s.points[max(len(s.points)-1-c, 0)]
+	return s.at(max(len(s.points)-1-c, 0))
 }
 
 // SmallestP is the smallest p-value that data of this size can give.
