@@ -2,48 +2,63 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
+	"sync/atomic"
 
 	"github.com/org/ebpf-bench-gate/bench"
 	"github.com/org/ebpf-bench-gate/gate"
 	"github.com/org/ebpf-bench-gate/stats"
 )
 
-// An interval is a way to make one of paired differences at a level; ok is false
-// where it has none.
+// An interval is a way to make one of paired differences: of returns it for any
+// level. ok is false where it has none.
 type interval struct {
 	name string
-	of   func(d []float64, level float64, seed uint64) (low, high float64, ok bool)
+	of   func(d []float64, seed uint64) (at func(level float64) (low, high float64), ok bool)
+}
+
+// A bounded is a test turned round; see [stats.Shift].
+type bounded interface {
+	Lower(p float64) float64
+	Upper(p float64) float64
+}
+
+func bounds(s bounded) func(level float64) (low, high float64) {
+	return func(level float64) (float64, float64) { return s.Lower((1 - level) / 2), s.Upper((1 - level) / 2) }
 }
 
 func intervals(resamples int) []interval {
+	const trim = 0.2
 	return []interval{
-		{"signed rank", func(d []float64, level float64, _ uint64) (float64, float64, bool) {
+		{"signed rank (ours)", func(d []float64, _ uint64) (func(float64) (float64, float64), bool) {
 			s, ok := stats.PairedShift(d, nil)
-			if !ok {
-				return 0, 0, false
-			}
-			return s.Lower((1 - level) / 2), s.Upper((1 - level) / 2), true
+			return bounds(s), ok
 		}},
-		{"t", func(d []float64, level float64, _ uint64) (float64, float64, bool) {
+		{"t", func(d []float64, _ uint64) (func(float64) (float64, float64), bool) {
 			s, ok := stats.PairedMeanShift(d, nil)
+			return bounds(s), ok
+		}},
+		{"trimmed t, 20%", func(d []float64, _ uint64) (func(float64) (float64, float64), bool) {
+			t, ok := stats.TrimmedT(d, trim)
+			mean := stats.TrimmedMean(d, trim)
+			return func(level float64) (float64, float64) {
+				half := math.Abs(stats.TQuantile((1+level)/2, t.Freedom) * mean / t.T)
+				return mean - half, mean + half
+			}, ok
+		}},
+		{"BCa of the trimmed mean", func(d []float64, seed uint64) (func(float64) (float64, float64), bool) {
+			b, ok := stats.Bootstrap(d, func(x []float64) float64 { return stats.TrimmedMean(x, trim) }, resamples, seed)
 			if !ok {
-				return 0, 0, false
+				return nil, false
 			}
-			return s.Lower((1 - level) / 2), s.Upper((1 - level) / 2), true
-		}},
-		{"trimmed t, 20%", func(d []float64, level float64, _ uint64) (float64, float64, bool) {
-			t, ok := stats.TrimmedT(d, 0.2)
-			mean := stats.TrimmedMean(d, 0.2)
-			half := stats.TQuantile((1+level)/2, t.Freedom) * mean / t.T
-			return mean - max(half, -half), mean + max(half, -half), ok
-		}},
-		{"BCa of the trimmed mean", func(d []float64, level float64, seed uint64) (float64, float64, bool) {
-			b, ok := stats.Bootstrap(d, func(x []float64) float64 { return stats.TrimmedMean(x, 0.2) }, level, resamples, seed)
-			return b.Low, b.High, ok
+			return b.Interval, true
 		}},
 	}
 }
+
+// levels are those at which intervals are tried.
+var levels = []float64{0.95, 0.99}
 
 // fixed is how often intervals of a fixed number of rounds hold the truth, which is
 // that nothing changed.
@@ -52,27 +67,40 @@ func (s study) fixed(resamples int) string {
 	for _, n := range s.noises {
 		for _, size := range []int{20, 80} {
 			for _, v := range intervals(resamples) {
-				cell := func(level float64) string {
-					return share(s.covered(n, size, v, level), s.trials)
-				}
-				t.add(n.name, fmt.Sprint(size), v.name, cell(0.95), cell(0.99))
+				held := s.covered(n, size, v)
+				t.add(n.name, fmt.Sprint(size), v.name, share(held[0], s.trials), share(held[1], s.trials))
 			}
 		}
 	}
 	return t.String()
 }
 
-func (s study) covered(n noise, size int, v interval, level float64) int {
-	return s.count(fmt.Sprint("fixed ", n.name, size), s.trials, func(rnd *rand.Rand) bool {
+// covered counts, by level, the trials whose interval holds the truth. Where there is
+// no interval nothing was ruled out.
+func (s study) covered(n noise, size int, v interval) []int {
+	held := make([]atomic.Int64, len(levels))
+	s.count(fmt.Sprint("fixed ", n.name, size), s.trials, func(rnd *rand.Rand) bool {
 		next := n.start(rnd)
 		d := make([]float64, size)
 		for i := range d {
 			r := next()
 			d[i] = (r.b - r.a) / (r.a/2 + r.b/2)
 		}
-		low, high, ok := v.of(d, level, rnd.Uint64())
-		return !ok || low <= 0 && 0 <= high
+		at, ok := v.of(d, rnd.Uint64())
+		for i, level := range levels {
+			if !ok {
+				held[i].Add(1)
+			} else if low, high := at(level); low <= 0 && 0 <= high {
+				held[i].Add(1)
+			}
+		}
+		return ok
 	})
+	out := make([]int, len(levels))
+	for i := range held {
+		out[i] = int(held[i].Load())
+	}
+	return out
 }
 
 // stopped is how often the interval that the verdict shows, after however many
@@ -80,11 +108,10 @@ func (s study) covered(n noise, size int, v interval, level float64) int {
 func (s study) stopped() string {
 	t := table("noise", "slower by", "misses the truth", "may miss it (1 - level)")
 	const margin = 0.01
-	trials := max(s.trials/4, 50)
 	for _, n := range s.noises {
 		for _, effect := range []float64{0, margin, 0.02} {
-			may := make(chan float64, trials)
-			missed := s.count(fmt.Sprint("stopped ", n.name, effect), trials, func(rnd *rand.Rand) bool {
+			may := make(chan float64, s.trials)
+			missed := s.count(fmt.Sprint("stopped ", n.name, effect), s.trials, func(rnd *rand.Rand) bool {
 				c := compare(suite(rnd, n, 1, effect), rule{alpha: alpha, margin: margin})[0]
 				if c.Interval == nil {
 					may <- 1
@@ -99,7 +126,7 @@ func (s study) stopped() string {
 			for x := range may {
 				sum += x
 			}
-			t.add(n.name, percent(effect), share(missed, trials), fmt.Sprintf("%.2f%%", 100*sum/float64(trials)))
+			t.add(n.name, percent(effect), share(missed, s.trials), fmt.Sprintf("%.2f%%", 100*sum/float64(s.trials)))
 		}
 	}
 	return t.String()

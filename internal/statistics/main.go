@@ -73,11 +73,11 @@ func run(args []string) error {
 		if doc, err = replace(doc, t.name, table); err != nil {
 			return fmt.Errorf("%s: %w", *out, err)
 		}
+		if err := os.WriteFile(*out, []byte(doc), 0o644); err != nil {
+			return err
+		}
 	}
-	if *out == "" {
-		return nil
-	}
-	return os.WriteFile(*out, []byte(doc), 0o644)
+	return nil
 }
 
 // replace puts a table between <!-- table NAME --> and <!-- end -->.

@@ -28,8 +28,8 @@ type noise struct {
 	name string
 	// start begins a session: each call of next is its next round.
 	start func(rnd *rand.Rand) (next func() round)
-	// recorded tells that the rounds were measured.
-	recorded bool
+	// recorded are the rounds that were measured, in their order; nil: none were.
+	recorded []round
 }
 
 // Synthetic noise is of a program of 100 ns over a floor of 30 ns. Every order is
@@ -105,6 +105,7 @@ func recorded(dir string) ([]noise, error) {
 		return nil, err
 	}
 	slices.Sort(files)
+	slices.Reverse(files) // quiet before busy, straight before loop
 	var all []noise
 	for _, base := range files {
 		name := strings.TrimSuffix(base, "-base.json.gz")
@@ -124,7 +125,7 @@ func recorded(dir string) ([]noise, error) {
 			if len(rounds) == 0 {
 				continue
 			}
-			title := strings.ReplaceAll(strings.TrimPrefix(filepath.Base(name), "noise-"), "-", ", ")
+			title := strings.ReplaceAll(strings.TrimPrefix(filepath.Base(name), "noise-"), "-", " ")
 			if len(a.Results) > 1 {
 				title += " " + a.Results[i].Benchmark
 			}
@@ -134,16 +135,33 @@ func recorded(dir string) ([]noise, error) {
 	return all, nil
 }
 
-// recording plays rounds in their order, from a random one on and from the end to
-// the start again: what follows upon what stays as it was. Which side is base is
-// drawn for the session, since it stood for nothing.
+// stretch is the mean number of rounds that a recording is played on end.
+const stretch = 50
+
+// recording plays rounds in stretches of random length, each from a random round on
+// and in their order, from the end to the start again (the stationary bootstrap of
+// Politis & Romano 1994): moods and tails follow upon each other as they did, and a
+// recording makes more sessions than it has rounds. Which side of a round is base
+// is drawn by a coin, as the orders were when it was measured. That these were, and
+// that the signs of rounds do not hang together, is held by [study.orders], which
+// takes them as they are.
+//
+// Note: signs that are kept as measured make a few hundred independent rounds stand
+// for ten thousand suites. What a stretch of them has by chance, say 28 of 80 above
+// 0, is then in all of these, and the tails of a rate that is far smaller than one in
+// the number of rounds are those of one throw.
 func recording(name string, rounds []round) noise {
-	return noise{name: name, recorded: true, start: func(rnd *rand.Rand) func() round {
-		i, swap := rnd.IntN(len(rounds)), rnd.IntN(2) == 0
+	return noise{name: name, recorded: rounds, start: func(rnd *rand.Rand) func() round {
+		i, left := 0, 0
 		return func() round {
+			if left == 0 {
+				i = rnd.IntN(len(rounds))
+				left = 1 + int(math.Log(1-rnd.Float64())/math.Log(1-1.0/stretch)) // geometric
+			}
 			r := rounds[i%len(rounds)]
 			i++
-			if swap {
+			left--
+			if rnd.IntN(2) == 0 {
 				r.a, r.b = r.b, r.a
 			}
 			return r

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -15,8 +16,8 @@ import (
 // rounds, row by row, whatever the noise, the effect and the test.
 func TestSameAsGate(t *testing.T) {
 	seen := map[gate.Verdict]int{}
-	for i, n := range synthetic() {
-		for trial := range 12 {
+	for i, n := range noises(t) {
+		for trial := range 8 {
 			u := rule{alpha: 0.2, margin: 0.03, test: []gate.PairedTest{gate.SignedRank, gate.PairedT}[trial%2]}
 			seed := uint64(100*i + trial)
 			start := func() []*row {
@@ -93,10 +94,15 @@ func TestPowerIsThere(t *testing.T) {
 func TestOrdersAreRandom(t *testing.T) {
 	s := study{seed: 5, trials: 1000}
 	for _, n := range noises(t) {
-		actual, flipped := s.orderRates(n, 20)
-		low, _ := binomial(actual, s.trials, 0.9999)
+		actual, of, flipped := s.orderRates(n, 20)
+		low, _ := binomial(actual, of, 0.9999)
 		if _, high := binomial(flipped, s.trials, 0.9999); low > high {
-			t.Errorf("%s: %d of %d rejected as measured, %d flipped", n.name, actual, s.trials, flipped)
+			t.Errorf("%s: %d of %d rejected as measured, %d of %d flipped", n.name, actual, of, flipped, s.trials)
+		}
+		if n.recorded != nil {
+			if p := orderTest(n.recorded, nil).TwoSided; p < 0.0001 {
+				t.Errorf("%s: the sides of all %d rounds differ, p = %.2g", n.name, len(n.recorded), p)
+			}
 		}
 		if _, high := binomial(flipped, s.trials, 0.9999); high < 0.03 || flipped > 2*orderLevel*1000 {
 			t.Errorf("%s: %d of %d rejected when flipped, want %v of them", n.name, flipped, s.trials, orderLevel)
@@ -106,8 +112,8 @@ func TestOrdersAreRandom(t *testing.T) {
 		next := synthetic()[0].start(rnd)
 		return func() round { return next().slower(0.006) } // fact 12 of the design
 	}}
-	actual, flipped := s.orderRates(biased, 80)
-	low, _ := binomial(actual, s.trials, 0.9999)
+	actual, of, flipped := s.orderRates(biased, 80)
+	low, _ := binomial(actual, of, 0.9999)
 	if _, high := binomial(flipped, s.trials, 0.9999); low <= high {
 		t.Errorf("a steady bias of 0.6%% is not seen: %d rejected as measured, %d flipped", actual, flipped)
 	}
@@ -118,7 +124,7 @@ func TestCoverage(t *testing.T) {
 	s := study{seed: 6, trials: 1500}
 	v := intervals(0)[0]
 	for _, n := range synthetic() {
-		k := s.covered(n, 20, v, 0.95)
+		k := s.covered(n, 20, v)[0]
 		if low, high := binomial(k, s.trials, 0.9999); low > 0.97 || high < 0.95 {
 			t.Errorf("%s: %d of %d intervals hold the truth", n.name, k, s.trials)
 		}
@@ -219,10 +225,31 @@ func TestRecorded(t *testing.T) {
 	if _, err := recorded(dir); err == nil || !strings.Contains(err.Error(), "noise-x-base.json.gz") {
 		t.Errorf("torn: %v", err)
 	}
-	n := recording("r", []round{{1, 2, 0}, {3, 4, 0}})
-	next := n.start(rand.New(rand.NewPCG(1, 1)))
-	first, second, third := next(), next(), next()
-	if first != third || first == second {
-		t.Errorf("%v, %v, %v", first, second, third)
+	var rounds []round
+	for i := range 40 {
+		rounds = append(rounds, round{float64(i), 1000 + float64(i), 0})
+	}
+	next := recording("r", rounds).start(rand.New(rand.NewPCG(1, 1)))
+	const played = 100_000
+	follows, swapped := 0, 0
+	last := next()
+	for range played {
+		r := next()
+		if max(r.a, r.b)-min(r.a, r.b) != 1000 {
+			t.Fatalf("%v was not recorded", r)
+		}
+		if r.a > r.b {
+			swapped++
+		}
+		if math.Mod(min(r.a, r.b)-min(last.a, last.b)+40, 40) == 1 {
+			follows++
+		}
+		last = r
+	}
+	if share := float64(follows) / played; math.Abs(share-(1-1.0/stretch)) > 0.01 {
+		t.Errorf("%v of the rounds follow the one before, want all but one in %d", share, stretch)
+	}
+	if share := float64(swapped) / played; math.Abs(share-0.5) > 0.01 {
+		t.Errorf("%v of the rounds are swapped", share)
 	}
 }

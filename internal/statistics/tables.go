@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -82,8 +83,8 @@ func (s study) falseAlarms() string {
 				return has(rows, gate.Regressed)
 			})
 			// At the limit hardly anything is decided early, so that a suite takes
-			// sixteen times as long: fewer of the large ones.
-			worst := max(s.suites*20/max(m, 20)/2, 20)
+			// five times as long.
+			worst := max(s.suites*2/5, 1)
 			at := s.count(key+" worst", worst, func(rnd *rand.Rand) bool {
 				rows := suite(rnd, n, m, u.margin)
 				u.session(rows)
@@ -149,13 +150,17 @@ func (s study) passes() string {
 
 // orders holds the rejection rate of rounds as they were against that of the same
 // rounds with the sides of each exchanged by a coin. Random orders make these equal:
-// more rejections as they were mean that some order is not random.
+// more rejections as they were mean that some order is not random. A recording has
+// as many rounds as it has, so it is cut into parts, and is also judged as a whole.
 func (s study) orders() string {
 	t := table("noise", "rounds", "rejected as measured", "rejected flipped")
 	for _, n := range s.noises {
 		for _, size := range []int{20, 80} {
-			actual, flipped := s.orderRates(n, size)
-			t.add(n.name, fmt.Sprint(size), share(actual, s.trials), share(flipped, s.trials))
+			actual, of, flipped := s.orderRates(n, size)
+			t.add(n.name, fmt.Sprint(size), fmt.Sprintf("%s of %d", share(actual, of), of), share(flipped, s.trials))
+		}
+		if all := n.recorded; all != nil {
+			t.add(n.name, fmt.Sprintf("all %d", len(all)), fmt.Sprintf("p = %.2g", orderTest(all, nil).TwoSided), "")
 		}
 	}
 	return t.String()
@@ -163,23 +168,50 @@ func (s study) orders() string {
 
 const orderLevel = 0.05
 
-func (s study) orderRates(n noise, size int) (actual, flipped int) {
-	rejected := func(flip bool) func(rnd *rand.Rand) bool {
-		return func(rnd *rand.Rand) bool {
-			next := n.start(rnd)
-			y := make([]float64, size)
-			for i := range y {
-				r := next()
-				y[i] = (r.b - r.a) / (r.a + r.b)
-				if flip && rnd.IntN(2) == 0 {
-					y[i] = -y[i]
-				}
-			}
-			return stats.SignedRank(y).TwoSided <= orderLevel
+// orderRates are the numbers of sessions that a test of no difference rejects as
+// they were measured, of so many, and flipped, of s.trials.
+func (s study) orderRates(n noise, size int) (actual, of, flipped int) {
+	session := func(rnd *rand.Rand) []round {
+		next := n.start(rnd)
+		rounds := make([]round, size)
+		for i := range rounds {
+			rounds[i] = next()
 		}
+		return rounds
 	}
 	key := fmt.Sprint("orders ", n.name, size)
-	return s.count(key, s.trials, rejected(false)), s.count(key, s.trials, rejected(true))
+	flipped = s.count(key, s.trials, func(rnd *rand.Rand) bool {
+		return orderTest(session(rnd), rnd).TwoSided <= orderLevel
+	})
+	if n.recorded != nil {
+		for part := range slices.Chunk(n.recorded, size) {
+			if len(part) < size {
+				break
+			}
+			of++
+			if orderTest(part, nil).TwoSided <= orderLevel {
+				actual++
+			}
+		}
+		return actual, of, flipped
+	}
+	actual = s.count(key, s.trials, func(rnd *rand.Rand) bool {
+		return orderTest(session(rnd), nil).TwoSided <= orderLevel
+	})
+	return actual, s.trials, flipped
+}
+
+// orderTest tests the sides of rounds for any difference, flipped by the coins of
+// flip where that is not nil.
+func orderTest(rounds []round, flip *rand.Rand) stats.RankTest {
+	y := make([]float64, len(rounds))
+	for i, r := range rounds {
+		y[i] = (r.b - r.a) / (r.a + r.b)
+		if flip != nil && flip.IntN(2) == 0 {
+			y[i] = -y[i]
+		}
+	}
+	return stats.SignedRank(y)
 }
 
 // compared holds the rules of peers against ours on the same loads.
