@@ -18,6 +18,7 @@ const (
 	MaxResults = 100_000
 	MaxSamples = 1_000_000 // over all results
 	maxName    = 1024      // bytes
+	maxSeconds = 1e6       // of measuring one benchmark
 )
 
 // ErrFuture is that a run was written by a later version of gate.
@@ -95,6 +96,8 @@ func (r *Result) check() error {
 		return fmt.Errorf("%d lines, at most %d", len(r.Lines), MaxLines)
 	case !finite(r.Worst):
 		return errors.New("worst is not a finite number")
+	case !(r.Seconds >= 0 && r.Seconds <= maxSeconds):
+		return errors.New("seconds is not a number of 0 to 1e6")
 	}
 	last := -1
 	for _, s := range r.Samples {

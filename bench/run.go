@@ -121,6 +121,9 @@ type Result struct {
 	// run to run, and what made it so. Its samples are then judged like those of
 	// any noisy measure. Empty: it is what the table of measures says.
 	Noisy string `json:"noisy,omitempty"`
+	// Seconds is the time that measuring the benchmark took, all sides together;
+	// 0: unknown.
+	Seconds float64 `json:"seconds,omitempty"`
 	// Worst is the value of the packet that costs most, for measures that are
 	// an average over packets and known for each; 0 where it is not known.
 	Worst float64 `json:"worst,omitempty"`

@@ -246,6 +246,10 @@ func (r *Report) hint() string {
 			return fmt.Sprintf("measure %s in head too, or remove it from base", c.Benchmark)
 		case c.Boundary != nil:
 			return "store more runs, or measure against a base"
+		case c.Needs != nil:
+			return fmt.Sprintf("%s was measured for %d rounds; --budget %s gives it more", c.Benchmark, c.Rounds, inSeconds(r.Budget()))
+		case c.P != nil && c.Seconds > 0 && c.Interval != nil:
+			return fmt.Sprintf("%s lies too close to its limit for more rounds to decide it", c.Benchmark)
 		case c.P != nil:
 			return fmt.Sprintf("%s was measured for %d rounds; a larger --budget gives it more", c.Benchmark, c.Rounds)
 		}

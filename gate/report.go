@@ -103,6 +103,9 @@ type Comparison struct {
 	// Warn tells that the change surely exceeds the policy's warn margin while
 	// the row does not fail.
 	Warn bool `json:"warn,omitempty"`
+	// Fixed tells that an absolute limit is broken, which holds whatever base has and
+	// no waiver accepts.
+	Fixed bool `json:"fixed,omitempty"`
 	// Unchanged tells that base and head are the same program to the kernel, so
 	// that a difference in time is this run's own noise.
 	Unchanged bool `json:"unchanged,omitempty"`
@@ -125,6 +128,11 @@ type Comparison struct {
 	Exact    bool      `json:"exact,omitempty"`
 	// Rounds is the number of pairs at the look that decided, or at the last one.
 	Rounds int `json:"rounds,omitempty"`
+	// Seconds is what measuring the benchmark took, all sides together; 0: unknown.
+	// Needs is about how many more would decide an Inconclusive row; nil: none would
+	// within the plan of looks, or nobody can say.
+	Seconds float64  `json:"seconds,omitempty"`
+	Needs   *float64 `json:"needs_seconds,omitempty"`
 	// Outliers are the rounds that Tukey's fences set apart; nil: none, or not
 	// paired. They are counted and shown, and take part like all others.
 	Outliers *Outliers `json:"outliers,omitempty"`
@@ -194,4 +202,33 @@ type Boundary struct {
 type Baseline struct {
 	Why  string   `json:"why"` // "12 runs of main on this testbed"
 	Runs []string `json:"runs"`
+}
+
+// Deciding is the row that the verdict Regressed or Improved is about: the first that
+// is judged so. Nil: none is, as where the verifier decided.
+func (r *Report) Deciding() *Comparison {
+	if r.Verdict != Regressed && r.Verdict != Improved {
+		return nil
+	}
+	for i := range r.Comparisons {
+		if c := &r.Comparisons[i]; c.Judged && c.Verdict == r.Verdict {
+			return c
+		}
+	}
+	return nil
+}
+
+// Culprits are the lines that decide most of the instructions that head executes
+// more, those that decide most first: at most two, each of them a fifth of the
+// difference.
+func (c *Comparison) Culprits() []bench.LineCount {
+	if c.Base == nil || c.Head == nil || *c.Head <= *c.Base {
+		return nil
+	}
+	const most, share = 2, 0.2
+	n := 0
+	for n < min(most, len(c.Lines)) && c.Lines[n].Decides-c.Lines[n].BaseDecides >= share*(*c.Head-*c.Base) {
+		n++
+	}
+	return c.Lines[:n]
 }

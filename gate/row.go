@@ -20,8 +20,6 @@ type row struct {
 	now        time.Time     // when head was measured
 	// skipped is why the benchmark was not measured; empty if nothing says so.
 	skipped string
-	// byLimit tells that an absolute limit was broken.
-	byLimit bool
 	// few tells that too few runs are stored for a rule against history.
 	few bool
 	// byThreshold tells that a rule against history gave the verdict.
@@ -65,7 +63,7 @@ func newRow(base, head *bench.Result, now time.Time, p Policy) *row {
 	}
 	if head != nil {
 		w.Warnings = merge(w.Warnings, head.Warnings)
-		w.Lines = head.Lines
+		w.Lines, w.Seconds = head.Lines, head.Seconds
 	}
 	if base != nil && head != nil && base.Answer != "" && head.Answer != "" && base.Answer != head.Answer {
 		w.warn("the program's answer changed from %s to %s", base.Answer, head.Answer)

@@ -188,6 +188,10 @@ func (w *row) decide(v *view, d decision) Verdict {
 		case v.noise != nil && !open && !w.head.Final && len(w.head.Looks) > 0 && len(w.looks) < len(spending):
 			w.Reason = "the session stopped here under another policy"
 		}
+		w.Needs = nil
+		if slow == "" {
+			w.Needs = w.needs(v, low, high)
+		}
 	}
 	w.show(v, low, high, d.share)
 	w.P = pointer(pv)

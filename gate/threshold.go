@@ -334,5 +334,5 @@ func (w *row) applyStatic() {
 // fixed is a row that broke an absolute rule.
 func (w *row) fixed(reason string) {
 	w.Verdict, w.Reason = Regressed, reason
-	w.Judged, w.Warn, w.Open, w.byLimit = true, false, false, true
+	w.Judged, w.Warn, w.Open, w.Fixed = true, false, false, true
 }

@@ -280,7 +280,7 @@ func (v *view) slowMode() string {
 //
 // An absolute limit is about head's own median, which it leaves where that broke it.
 func (w *row) agree() {
-	if w.last == nil || w.Change == nil || w.Base == nil || w.byLimit {
+	if w.last == nil || w.Change == nil || w.Base == nil || w.Fixed {
 		return
 	}
 	if h := *w.Base * (1 + *w.Change); finite(h) {

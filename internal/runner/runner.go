@@ -431,6 +431,7 @@ func (r *run) collect() {
 		out.Results = slices.DeleteFunc(out.Results, func(res bench.Result) bool { return res.Kind != bench.Static })
 		for _, c := range r.cases {
 			for _, res := range c.results[i] {
+				res.Seconds = c.spent.Seconds()
 				out.Results = append(out.Results, *res)
 			}
 			if c.exact != nil {

@@ -275,6 +275,9 @@ func texts(r *bench.Run, f func(string)) {
 		res := &r.Results[i]
 		all(res.Benchmark, res.Program, res.Measure, string(res.Kind), res.Path, res.Answer)
 		all(res.Warnings...)
+		for _, l := range res.Lines {
+			all(l.File, l.Text, l.Function)
+		}
 	}
 	for _, s := range r.Skipped {
 		all(s.Name, s.Reason, s.Hint)
@@ -305,7 +308,7 @@ func Compact(r *bench.Run) *bench.Run {
 	out.Results = slices.Clone(r.Results)
 	for i := range out.Results {
 		res := &out.Results[i]
-		res.Looks, res.Final, res.Warnings = nil, false, nil
+		res.Looks, res.Final, res.Warnings, res.Lines, res.Seconds = nil, false, nil, nil, 0
 		if len(res.Samples) > 1 {
 			res.Samples = []bench.Sample{{
 				Value:  median(res.Samples, func(s bench.Sample) float64 { return s.Value }),

@@ -172,6 +172,8 @@ func TestDecodeBundleRefuses(t *testing.T) {
 		"null history":  {`{"schema":1,"history":[null]}`, "an empty run"},
 		"bad id":        {strings.Replace(head("1"), `"a"`, `"../a"`, 1), "id"},
 		"long text":     {strings.Replace(head("1"), `"results"`, `"tool":"`+long+`","results"`, 1), "a text of 4097 bytes"},
+		"long source":   {strings.Replace(head("1"), `"samples"`, `"lines":[{"text":"`+long+`"}],"samples"`, 1), "a text of"},
+		"long time":     {strings.Replace(head("1"), `"samples"`, `"seconds":1e300,"samples"`, 1), "seconds is not"},
 		"long log line": {strings.Replace(head("1"), `"results"`, `"programs":[{"program":"p","log_tail":["`+long+`"]}],"results"`, 1), "a text of"},
 		"long log":      {strings.Replace(head("1"), `"results"`, `"programs":[{"program":"p","log_tail":[""`+strings.Repeat(`,""`, maxLog)+`]}],"results"`, 1), "lines of a verifier's log"},
 		"many warnings": {strings.Replace(head("1"), `"results"`, `"warnings":[""`+strings.Repeat(`,""`, maxNoted)+`],"results"`, 1), "more than 10000"},
