@@ -112,6 +112,14 @@ func elapsed(d time.Duration) string {
 	return d.Round(time.Second).String()
 }
 
+// seconds is about so many of them.
+func seconds(s float64) string {
+	if s < 10 {
+		return fmt.Sprintf("%.1g s", max(s, 0.1))
+	}
+	return separate(fmt.Sprintf("%.0f", s)) + " s"
+}
+
 // testbed is one line about the host.
 func testbed(t bench.Testbed) string {
 	var parts []string

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"html"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -36,92 +37,42 @@ func Marker(id string) string {
 	return "<!-- ebpf-bench-gate id=" + id + " -->"
 }
 
-// Markdown writes the report as a comment: the marker, the verdict in words, the
-// rows that need a reader, and the rest folded. Where that is longer than allowed
-// it leaves out, in this order: verifier logs, what was skipped, the table of all
-// comparisons, warnings, and the last rows of the first table; and says so.
-// Pictures stand before the words, never for them.
+// Markdown writes the report as a comment: the marker, the verdict in words, why, the
+// rows that need a reader, the rest folded, and what can be done. It is [Suite] of one
+// testbed.
 func Markdown(w io.Writer, r *gate.Report, o MarkdownOptions) error {
-	limit := o.MaxBytes
-	if limit <= 0 {
-		limit = MaxComment
-	}
-	limit = max(limit, MinComment)
-	s := newSheet(r)
-	c := &comment{r: r, s: s, rows: maxRows}
-	out := c.write(o.ID)
-	for _, drop := range dropOrder {
-		if len(out) <= limit {
-			break
-		}
-		c.dropped = append(c.dropped, drop)
-		out = c.write(o.ID)
-	}
-	for len(out) > limit && c.rows > 0 {
-		c.rows /= 2
-		out = c.write(o.ID)
-	}
-	_, err := io.WriteString(w, out)
-	return err
+	return Suite(w, []*gate.Report{r}, SuiteOptions{MarkdownOptions: o})
 }
 
 // The parts that may be left out, by what they are called.
 const (
+	partChart    = "the chart of the history"
 	partLogs     = "verifier logs"
 	partSkipped  = "skipped programs"
 	partAll      = "the table of all comparisons"
 	partWarnings = "warnings"
+	partAccept   = "waivers to copy"
 )
 
-var dropOrder = []string{partLogs, partSkipped, partAll, partWarnings}
+// dropOrder is what is left out first, where not everything fits. After these come
+// the last rows of the first table, and everything but the verdicts.
+var dropOrder = []string{partChart, partLogs, partSkipped, partAll, partWarnings, partAccept}
 
+// A comment is the part of one testbed in the making.
 type comment struct {
 	b       strings.Builder
 	r       *gate.Report
 	s       *sheet
+	o       *MarkdownOptions
 	dropped []string
 	rows    int // of the first table, at most
+	// told are lines of the source that stand elsewhere already, by name and text.
+	told map[[2]string]bool
 }
 
-func (c *comment) has(part string) bool {
-	for _, d := range c.dropped {
-		if d == part {
-			return false
-		}
-	}
-	return true
-}
+func (c *comment) has(part string) bool { return !slices.Contains(c.dropped, part) }
 
 func (c *comment) printf(format string, args ...any) { fmt.Fprintf(&c.b, format, args...) }
-
-func (c *comment) write(id string) string {
-	c.b.Reset()
-	c.printf("%s\n", Marker(id))
-	_, m := headline(c.r)
-	c.printf("### %s\n\n", strings.TrimSpace(emoji[m]+" "+words(c.r)+escape(c.r.Summary, maxParagraph)))
-	if c.r.Hint != "" {
-		c.printf("**Hint** %s\n\n", escape(c.r.Hint, maxParagraph))
-	}
-	c.first()
-	c.programs()
-	if c.has(partWarnings) {
-		c.warnings()
-	}
-	if c.has(partAll) {
-		c.all()
-	}
-	if c.has(partSkipped) {
-		c.skipped()
-	}
-	if len(c.dropped) > 0 {
-		c.printf("Left out because of the length: %s. The JSON report has everything.\n\n", strings.Join(c.dropped, ", "))
-	}
-	if b := c.r.Base; b != nil && b.Commit != "" {
-		c.printf("**Reproduce** %s\n\n", code("gate run --base "+b.Commit[:min(12, len(b.Commit))]))
-	}
-	c.footer()
-	return c.b.String()
-}
 
 // words are the verdict, where the summary does not begin with it.
 func words(r *gate.Report) string {
@@ -151,13 +102,34 @@ func (c *comment) first() {
 	if n := len(rows) - len(shown); n > 0 {
 		c.printf("…and %s like these.\n\n", plural(n, "more row"))
 	}
-	why, _ := rowNotes(shown)
-	for _, n := range why {
-		c.printf("- %s: %s\n", n.who(code), escape(n.text, maxParagraph))
+	why, _ := rowNotes(shown, 0)
+	n := 0
+	for _, w := range why {
+		if w.line != nil && c.toldAll(w) {
+			continue
+		}
+		text := escape(w.text, maxParagraph)
+		if w.line != nil {
+			text = c.source(*w.line)
+		}
+		c.printf("- %s: %s\n", w.who(code), text)
+		n++
 	}
-	if len(why) > 0 {
+	if n > 0 {
 		c.printf("\n")
 	}
+}
+
+// toldAll marks a line of the source as told for its benchmarks, and tells whether it
+// was.
+func (c *comment) toldAll(n note) bool {
+	all := true
+	for _, name := range n.names {
+		key := [2]string{name, n.text}
+		all = all && c.told[key]
+		c.told[key] = true
+	}
+	return all
 }
 
 func (c *comment) table(rows []*gate.Comparison) {
@@ -256,7 +228,7 @@ func (c *comment) programs() {
 
 func (c *comment) warnings() {
 	const most = 20
-	_, warn := rowNotes(c.s.rows)
+	_, warn := rowNotes(c.s.rows, c.r.Budget())
 	n := len(c.r.Warnings) + len(warn)
 	for i := range min(n, most) {
 		var line string
@@ -264,7 +236,7 @@ func (c *comment) warnings() {
 			line = escape(c.r.Warnings[i], maxParagraph)
 		} else {
 			note := warn[i-len(c.r.Warnings)]
-			line = note.who(code) + ": " + escape(note.text, maxParagraph)
+			line = note.who(code) + note.joint() + escape(note.text, maxParagraph)
 		}
 		c.printf("- %s %s\n", emoji[doubtful], line)
 	}
@@ -310,6 +282,9 @@ func (c *comment) footer() {
 	}
 	if p := power(c.s.rows); p != "" {
 		parts = append(parts, p)
+	}
+	if c.o.Policy != "" {
+		parts = append(parts, "policy from "+shorten(clean(c.o.Policy), 2*maxCell))
 	}
 	c.printf("<sub>%s</sub>\n", escape(strings.Join(parts, " · "), maxParagraph))
 }

@@ -12,6 +12,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/org/ebpf-bench-gate/bench"
 	"github.com/org/ebpf-bench-gate/gate"
 )
 
@@ -25,6 +26,8 @@ type Options struct {
 	// Elapsed is the wall time of the whole command, shown at the end of the
 	// summary; 0 is not shown.
 	Elapsed time.Duration
+	// Until is the day until which a waiver that is offered counts; zero: none is.
+	Until time.Time
 }
 
 // MarkdownOptions of [Markdown].
@@ -34,6 +37,18 @@ type MarkdownOptions struct {
 	// MaxBytes limits the length; 0 is [MaxComment]. Less than [MinComment] is
 	// not kept to.
 	MaxBytes int
+	// Link is the address of a line of the source, or empty; nil: none has one. One
+	// that is no plain http or https URL is not shown.
+	Link func(bench.LineCount) string
+	// Until is the day until which the waivers that are offered count; zero: none
+	// are. They go into the file Config (empty: ebpf-bench.yml), and count before they
+	// are merged where somebody sets the label Label (empty: there is none).
+	Until         time.Time
+	Config, Label string
+	// Policy is where the policy comes from, such as "main 81d04ba".
+	Policy string
+	// History is how the deciding measure went before; nil is not shown.
+	History *Series
 }
 
 // MaxComment is the length of a comment on GitHub in characters. Markdown counts

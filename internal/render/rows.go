@@ -5,6 +5,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/org/ebpf-bench-gate/bench"
 	"github.com/org/ebpf-bench-gate/gate"
@@ -282,6 +283,16 @@ type note struct {
 	names []string
 	text  string
 	hint  string
+	line  *culprit // nil: the text says all
+	verb  bool     // the text begins with one
+}
+
+// joint stands between the names and the text.
+func (n note) joint() string {
+	if n.verb {
+		return " "
+	}
+	return ": "
 }
 
 // who lists the names, but not all of hundreds.
@@ -299,28 +310,37 @@ func (n note) who(show func(string) string) string {
 }
 
 // notes gathers remarks that say the same.
-type notes []note
-
-func (n *notes) add(name, text, hint string) {
-	for i := range *n {
-		if e := &(*n)[i]; e.text == text && e.hint == hint {
-			if !slices.Contains(e.names, name) {
-				e.names = append(e.names, name)
-			}
-			return
-		}
-	}
-	*n = append(*n, note{[]string{name}, text, hint})
+type notes struct {
+	list []note
+	at   map[[2]string]int // by text and hint
+	seen map[[3]string]bool
 }
 
-func skipNotes(r *gate.Report) notes {
+func (n *notes) add(name, text, hint string) *note {
+	i, ok := n.at[[2]string{text, hint}]
+	if !ok {
+		if n.at == nil {
+			n.at, n.seen = map[[2]string]int{}, map[[3]string]bool{}
+		}
+		i = len(n.list)
+		n.at[[2]string{text, hint}] = i
+		n.list = append(n.list, note{text: text, hint: hint})
+	}
+	if key := [3]string{text, hint, name}; !n.seen[key] {
+		n.seen[key] = true
+		n.list[i].names = append(n.list[i].names, name)
+	}
+	return &n.list[i]
+}
+
+func skipNotes(r *gate.Report) []note {
 	var n notes
 	for _, s := range r.Skipped {
 		if !toldElsewhere(r, s) {
 			n.add(s.Name, s.Reason, s.Hint)
 		}
 	}
-	return n
+	return n.list
 }
 
 // toldElsewhere tells that what the verifier said of its program, or the reason of
@@ -333,14 +353,15 @@ func toldElsewhere(r *gate.Report, s bench.Skip) bool {
 		})
 }
 
-// rowNotes are the reasons and warnings of rows, and what an undecided one could
-// have shown.
-func rowNotes(rows []*gate.Comparison) (why, warn notes) {
+// rowNotes are the reasons and warnings of rows, and what an undecided one could have
+// shown and would need. The budget is that of a suite in which each has what it needs.
+func rowNotes(rows []*gate.Comparison, budget time.Duration) (_, _ []note) {
+	var why, warn notes
 	for _, c := range rows {
 		name := c.Benchmark + " " + c.Measure
 		if c.Verdict == gate.Regressed {
 			for _, l := range culprits(c) {
-				why.add(c.Benchmark, l, "")
+				why.add(c.Benchmark, l.String(), "").line = &l
 			}
 		}
 		if c.Reason != "" {
@@ -349,31 +370,37 @@ func rowNotes(rows []*gate.Comparison) (why, warn notes) {
 		if c.Verdict == gate.Inconclusive && c.Detectable != nil {
 			why.add(name, fmt.Sprintf("this run would have shown %.1f%% nine times in ten", 100**c.Detectable), "")
 		}
+		if c.Needs != nil {
+			warn.add(c.Benchmark, fmt.Sprintf("needs about %s more to decide (--budget %.0fs)", seconds(*c.Needs), budget.Seconds()), "").verb = true
+		}
 		for _, w := range c.Warnings {
 			warn.add(c.Benchmark, w, "")
 		}
 	}
-	return why, warn
+	return why.list, warn.list
 }
+
+// A culprit is a line of the source that explains a row.
+type culprit struct {
+	bench.LineCount
+	does string // how often it runs, and what that makes
+}
+
+func (l culprit) place() string { return fmt.Sprintf("%s:%d", path.Base(l.File), l.Line) }
+
+func (l culprit) String() string { return l.place() + "  " + l.Text + "  " + l.does }
 
 // culprits are the lines that decide most of the instructions that head executes
 // more: at most two, each of them a fifth of the difference.
-func culprits(c *gate.Comparison) []string {
-	if c.Base == nil || c.Head == nil || *c.Head <= *c.Base {
-		return nil
-	}
-	var out []string
-	for _, l := range c.Lines {
-		share := (l.Decides - l.BaseDecides) / (*c.Head - *c.Base)
-		if len(out) == 2 || share < 0.2 {
-			break
-		}
+func culprits(c *gate.Comparison) []culprit {
+	var out []culprit
+	for _, l := range c.Culprits() {
 		was := "not in base"
 		if !l.New {
 			was = "in base " + times(l.BaseExecutions)
 		}
-		out = append(out, fmt.Sprintf("%s:%d  %s  %s, %.0f%% of the added instructions; %s",
-			path.Base(l.File), l.Line, l.Text, times(l.Executions), 100*min(1, share), was))
+		share := (l.Decides - l.BaseDecides) / (*c.Head - *c.Base)
+		out = append(out, culprit{l, fmt.Sprintf("%s, %.0f%% of the added instructions; %s", times(l.Executions), 100*min(1, share), was)})
 	}
 	return out
 }

@@ -23,27 +23,29 @@ type SuiteOptions struct {
 // maxFull is the number of testbeds that are shown with their tables.
 const maxFull = 16
 
-// Suite writes one comment for the reports of several testbeds, the worst first:
-// what [Markdown] writes, with a part for each. Detail is dropped in the same
-// order, of all testbeds at once. No reports at all are Inconclusive.
+// Suite writes one comment for the reports of several testbeds, the worst first: the
+// verdict in words and what it rests on, the rows that need a reader, notes, what is
+// folded, and what can be done: measure again, or accept. Where that is longer than
+// allowed it leaves out, of all testbeds at once and in this order, the chart, verifier
+// logs, what was skipped, the table of all comparisons, warnings, waivers, and the last
+// rows of the first tables; and says so. No reports at all are Inconclusive.
 func Suite(w io.Writer, reports []*gate.Report, o SuiteOptions) error {
 	limit := o.MaxBytes
 	if limit <= 0 {
 		limit = MaxComment
 	}
 	limit = max(limit, MinComment)
-	s := &suite{o: o, rows: maxRows}
-	for i, r := range reports {
-		if i == maxFull {
-			s.more = reports[i:]
-			break
-		}
+	s := &suite{o: o, rows: maxRows, told: map[[2]string]bool{}}
+	full := reports[:min(len(reports), maxFull)]
+	s.more = reports[len(full):]
+	if len(full) > 1 {
+		s.rows = max(20, maxRows/len(full))
+	}
+	for _, r := range full {
 		s.add(r)
 	}
-	if len(s.all) > 1 {
-		s.rows = max(20, maxRows/len(s.all))
-		s.table()
-	}
+	s.table()
+	s.chart, s.accept = chart(o.History), accept(full, &o.MarkdownOptions)
 	out := s.write()
 	for _, drop := range dropOrder {
 		if len(out) <= limit {
@@ -73,7 +75,11 @@ type suite struct {
 	more    []*gate.Report
 	rows    int // of the first table of each testbed
 	dropped []string
-	short   bool // only verdicts
+	missed  []string // those of dropped of which there was some
+	short   bool     // only verdicts
+	told    map[[2]string]bool
+
+	lead, chart, accept string
 }
 
 type testbedParts struct {
@@ -88,35 +94,52 @@ func (c *comment) part(write func()) string {
 }
 
 func (s *suite) add(r *gate.Report) {
-	c := &comment{r: r, s: newSheet(r), rows: s.rows}
+	c := &comment{r: r, s: newSheet(r), o: &s.o.MarkdownOptions, rows: s.rows, told: s.told}
 	p := &testbedParts{c: c}
-	p.first, p.programs, p.warnings = c.part(c.first), c.part(c.programs), c.part(c.warnings)
-	p.all, p.skipped, p.foot = c.part(c.all), c.part(c.skipped), c.part(c.footer)
+	p.warnings, p.all, p.skipped, p.foot = c.part(c.warnings), c.part(c.all), c.part(c.skipped), c.part(c.footer)
 	s.all = append(s.all, p)
 }
 
-// table makes the parts anew that depend on the number of rows.
+// table makes the parts, or makes them anew, that depend on the number of rows.
 func (s *suite) table() {
-	for _, p := range s.all {
+	clear(s.told)
+	for i, p := range s.all {
 		p.c.rows = s.rows
+		if i == 0 {
+			s.lead = p.c.part(p.c.lead)
+		}
 		p.first, p.programs = p.c.part(p.c.first), p.c.part(p.c.programs)
 	}
 }
 
+// drop leaves a part out, and notes it where there was some of it.
 func (s *suite) drop(part string) {
 	s.dropped = append(s.dropped, part)
+	had := false
+	leave := func(p *string) { had, *p = had || *p != "", "" }
 	for _, p := range s.all {
 		p.c.dropped = s.dropped
 		switch part {
 		case partLogs:
+			n := len(p.programs)
 			p.programs = p.c.part(p.c.programs)
+			had = had || len(p.programs) < n
 		case partSkipped:
-			p.skipped = ""
+			leave(&p.skipped)
 		case partAll:
-			p.all = ""
+			leave(&p.all)
 		case partWarnings:
-			p.warnings = ""
+			leave(&p.warnings)
 		}
+	}
+	switch part {
+	case partChart:
+		leave(&s.chart)
+	case partAccept:
+		leave(&s.accept)
+	}
+	if had {
+		s.missed = append(s.missed, part)
 	}
 }
 
@@ -124,6 +147,9 @@ func (s *suite) write() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n### %s\n\n", Marker(s.o.ID), s.title())
 	many := len(s.all) > 1
+	if !s.short {
+		b.WriteString(s.lead)
+	}
 	for _, p := range s.all {
 		if many {
 			line := words(p.c.r) + p.c.r.Summary
@@ -174,18 +200,26 @@ func (s *suite) write() string {
 			b.WriteString(part)
 		}
 	}
-	if len(s.dropped) > 0 {
-		fmt.Fprintf(&b, "Left out because of the length: %s. The JSON report has everything.\n\n", strings.Join(s.dropped, ", "))
+	b.WriteString(s.chart)
+	if len(s.missed) > 0 {
+		fmt.Fprintf(&b, "Left out because of the length: %s. The JSON report has everything.\n\n", strings.Join(s.missed, ", "))
 	}
-	if len(s.all) > 0 {
-		if base := s.all[0].c.r.Base; base != nil && base.Commit != "" {
-			fmt.Fprintf(&b, "**Reproduce** %s\n\n", code("gate run --base "+base.Commit[:min(12, len(base.Commit))]))
-		}
+	if command := reproduce(s.reports(), &s.o.MarkdownOptions); command != "" {
+		fmt.Fprintf(&b, "**Reproduce** %s\n\n", "<code>"+command+"</code>")
 	}
+	b.WriteString(s.accept)
 	for _, p := range s.all {
 		b.WriteString(p.foot)
 	}
 	return b.String()
+}
+
+func (s *suite) reports() []*gate.Report {
+	out := make([]*gate.Report, len(s.all))
+	for i, p := range s.all {
+		out[i] = p.c.r
+	}
+	return out
 }
 
 func (s *suite) title() string {

@@ -1,6 +1,7 @@
 package render
 
 import (
+	"fmt"
 	"io"
 	"strings"
 
@@ -44,7 +45,7 @@ func Text(w io.Writer, r *gate.Report, o Options) error {
 		t.line("odd:  ", o)
 	}
 	t.programs(r)
-	why, warn := rowNotes(s.rows)
+	why, warn := rowNotes(s.rows, r.Budget())
 	t.notes("why:  ", why)
 	for _, msg := range r.Warnings {
 		t.line(t.paint("warn:", doubtful)+" ", clean(msg))
@@ -225,9 +226,9 @@ func (t *terminal) programs(r *gate.Report) {
 	}
 }
 
-func (t *terminal) notes(label string, all notes) {
+func (t *terminal) notes(label string, all []note) {
 	for _, n := range all {
-		t.line(label, n.who(name)+": "+clean(n.text))
+		t.line(label, n.who(name)+n.joint()+clean(n.text))
 		if n.hint != "" {
 			t.line("      ", clean(n.hint))
 		}
@@ -246,6 +247,13 @@ func (t *terminal) summary(r *gate.Report) {
 	t.line("", line)
 	if r.Hint != "" {
 		t.line("hint: ", clean(r.Hint))
+	}
+	if lines, _ := waivers([]*gate.Report{r}, t.o.Until); len(lines) > 0 {
+		more := ""
+		if len(lines) > 1 {
+			more = fmt.Sprintf("; %d more with --format markdown", len(lines)-1)
+		}
+		t.line("hint: ", "to accept it, give a reason in ebpf-bench.yml: policy: {waivers: ["+lines[0].text+"]}"+more)
 	}
 }
 
