@@ -14,6 +14,7 @@ import (
 	"github.com/org/ebpf-bench-gate/bench"
 	"github.com/org/ebpf-bench-gate/internal/config"
 	"github.com/org/ebpf-bench-gate/internal/github"
+	"github.com/org/ebpf-bench-gate/internal/render"
 )
 
 // reportFlags are what gate report is told. Each default comes from the
@@ -110,8 +111,10 @@ type reporting struct {
 	// measured is when the measuring run was made, by the API's word.
 	measured time.Time
 	history  *github.History
-	notes    []string // for the comment
-	problems []string // what makes the whole unmeasured
+	notes    []string        // for the comment
+	problems []string        // what makes the whole unmeasured
+	measures map[string]bool // the ids of the runs that are reported on
+	options  render.SuiteOptions
 	dir      string
 }
 

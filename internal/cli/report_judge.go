@@ -37,6 +37,7 @@ type judgement struct {
 type policySource struct {
 	policy     gate.Policy
 	benchmarks []string // that it names
+	from       string   // in words, such as "main 81d04ba"
 }
 
 func (r *reporting) judge(ctx context.Context) (*judgement, error) {
@@ -52,6 +53,7 @@ func (r *reporting) judge(ctx context.Context) (*judgement, error) {
 		return nil, err
 	}
 	r.readHistory(ctx)
+	r.measures = map[string]bool{}
 	j := &judgement{base: source}
 	for _, b := range bundles {
 		j.reports = append(j.reports, r.judgeOne(b, source))
@@ -64,6 +66,7 @@ func (r *reporting) judge(ctx context.Context) (*judgement, error) {
 // judgeOne judges the runs of one testbed. Pairs decide; history only advises.
 func (r *reporting) judgeOne(b *store.Bundle, s *policySource) *gate.Report {
 	r.stamp(b.Base, b.Head)
+	r.measures[b.Head.ID] = true
 	for _, name := range s.benchmarks {
 		if !slices.ContainsFunc(b.Head.Results, func(res bench.Result) bool { return res.Benchmark == name }) &&
 			!slices.ContainsFunc(b.Head.Skipped, func(k bench.Skip) bool { return k.Name == name && k.Required }) {
@@ -109,11 +112,11 @@ func (r *reporting) policy(ctx context.Context) (*policySource, error) {
 	name := path.Clean(filepath.ToSlash(r.f.config))
 	s, err := r.readPolicy(ctx, name, base)
 	switch {
-	case err == nil && !e.Stored():
-		r.note("policy from %s %s", e.BaseBranch, base[:7])
-		r.headPolicy(ctx, name, s)
-		return s, nil
 	case err == nil:
+		s.from = e.BaseBranch + " " + base[:7]
+		if !e.Stored() {
+			r.headPolicy(ctx, name, s)
+		}
 		return s, nil
 	case !errors.Is(err, github.ErrNotFound):
 		return nil, err
@@ -121,14 +124,14 @@ func (r *reporting) policy(ctx context.Context) (*policySource, error) {
 	if !e.Stored() && !e.Fork() {
 		if s, err := r.readPolicy(ctx, name, e.HeadSHA); err == nil {
 			r.note("%s has no %s yet: judged by the policy of this pull request, which adds it", e.BaseBranch, name)
-			s.policy.Waivers = nil
+			s.policy.Waivers, s.from = nil, "this pull request"
 			return s, nil
 		} else if !errors.Is(err, github.ErrNotFound) {
 			return nil, err
 		}
 	}
 	r.note("%s has no %s: judged by the built-in policy", e.BaseBranch, name)
-	return &policySource{policy: gate.DefaultPolicy()}, nil
+	return &policySource{policy: gate.DefaultPolicy(), from: "this version of gate"}, nil
 }
 
 func (r *reporting) readPolicy(ctx context.Context, name, sha string) (*policySource, error) {
@@ -159,7 +162,7 @@ func (r *reporting) headPolicy(ctx context.Context, name string, base *policySou
 		if errors.Is(err, github.ErrNotFound) {
 			r.note("head has no %s; that changes nothing about this verdict", name)
 		} else {
-			r.note("head's %s cannot be read: the next change after it will have no policy", name)
+			r.note("head's %s cannot be read, and changes nothing about this verdict: %v", name, err)
 		}
 		return
 	}

@@ -5,18 +5,18 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
+	"path"
 	"path/filepath"
-	"regexp"
+	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/org/ebpf-bench-gate/bench"
 	"github.com/org/ebpf-bench-gate/gate"
 	"github.com/org/ebpf-bench-gate/internal/github"
 	"github.com/org/ebpf-bench-gate/internal/render"
 	"github.com/org/ebpf-bench-gate/internal/store"
+	"github.com/org/ebpf-bench-gate/stats"
 )
 
 // fails tells whether an exit code fails the gate.
@@ -47,6 +47,8 @@ func (r *reporting) tell(ctx context.Context, j *judgement) error {
 			r.note("no roll-up of the baseline: %v", err)
 		}
 	}
+	src := r.sources(ctx, j)
+	r.options = r.render(ctx, j, src)
 	url, commentErr := r.comment(ctx, j)
 	out["comment-url"] = url
 	if commentErr != nil {
@@ -59,7 +61,7 @@ func (r *reporting) tell(ctx context.Context, j *judgement) error {
 	if err := r.files(j); err != nil {
 		return unmeasured(err)
 	}
-	r.annotate(ctx, j)
+	r.annotate(ctx, j, src)
 	if err := out.Write(r.getenv); err != nil {
 		return unmeasured(err)
 	}
@@ -114,9 +116,54 @@ func (r *reporting) state(j *judgement) (github.State, string) {
 	return github.Failure, description
 }
 
+// render is what the comment and the summary show besides the reports.
+func (r *reporting) render(ctx context.Context, j *judgement, src *sources) render.SuiteOptions {
+	o := render.SuiteOptions{Title: j.title, Verdict: j.verdict, MarkdownOptions: render.MarkdownOptions{
+		ID: r.f.id, Config: path.Clean(filepath.ToSlash(r.f.config)), Policy: j.base.from, Until: waiverEnd(),
+		Link: src.link(ctx), History: r.series(j),
+	}}
+	if r.event.Pull != nil {
+		o.Label = r.f.label
+	}
+	return o
+}
+
+// series is how the measure that decided went on the base branch, on the testbed of
+// the worst report; nil: nothing decided.
+func (r *reporting) series(j *judgement) *render.Series {
+	if len(j.reports) == 0 {
+		return nil
+	}
+	worst := j.reports[0]
+	c := worst.Deciding()
+	if c == nil || c.Head == nil {
+		return nil
+	}
+	s := &render.Series{Benchmark: c.Benchmark, Measure: c.Measure, Unit: c.Unit, Branch: r.event.BaseBranch}
+	runs := slices.Clone(r.history.Runs)
+	slices.SortStableFunc(runs, func(a, b *bench.Run) int { return a.Time.Compare(b.Time) })
+	for _, run := range runs {
+		if !run.Testbed.Equal(worst.Testbed) || r.measures[run.ID] {
+			continue
+		}
+		for i := range run.Results {
+			if res := &run.Results[i]; res.Benchmark == c.Benchmark && res.Measure == c.Measure && len(res.Samples) > 0 {
+				x := make([]float64, len(res.Samples))
+				for j, sample := range res.Samples {
+					x[j] = sample.Value
+				}
+				s.Values = append(s.Values, stats.Median(x))
+			}
+		}
+	}
+	s.Values = append(s.Values, *c.Head)
+	return s
+}
+
 func (r *reporting) markdown(j *judgement, most int) (string, error) {
 	var b bytes.Buffer
-	o := render.SuiteOptions{MarkdownOptions: render.MarkdownOptions{ID: r.f.id, MaxBytes: most}, Title: j.title, Verdict: j.verdict, Notes: r.notes}
+	o := r.options
+	o.MaxBytes, o.Notes = most, r.notes
 	if len(j.reports) > 0 && !j.reports[0].Asked && j.code == exitPass {
 		o.Title = "" // nothing was asked: the report's own words
 	}
@@ -215,69 +262,4 @@ func (r *reporting) rollUp(out github.Outputs) error {
 		return nil
 	}
 	return nil
-}
-
-// sourceLine is where the verifier's log quotes the source: "; while (b < n) @ v3.bpf.c:12".
-var sourceLine = regexp.MustCompile(`@ ([A-Za-z0-9_./+-]+):([0-9]{1,6})\s*$`)
-
-// annotate marks what failed: at the line of the diff where it is known.
-func (r *reporting) annotate(ctx context.Context, j *judgement) {
-	if r.event.Name == "workflow_run" || r.getenv("GITHUB_ACTIONS") != "true" {
-		return // it would stand at a commit of the default branch
-	}
-	var all []github.Annotation
-	for _, x := range j.reports {
-		on := " (" + x.Testbed.Slug() + ")"
-		for _, p := range x.Programs {
-			if p.Outcome == bench.Accepted {
-				continue
-			}
-			a := github.Annotation{Error: x.Verdict == gate.Regressed, Title: p.Program + " is " + string(p.Outcome) + on, Text: p.Reason}
-			for _, l := range p.LogTail {
-				if m := sourceLine.FindStringSubmatch(l); m != nil {
-					a.File = m[1]
-					a.Line, _ = strconv.Atoi(m[2])
-				}
-			}
-			all = append(all, a)
-		}
-		for i := range x.Comparisons {
-			if c := &x.Comparisons[i]; c.Judged && c.Verdict == gate.Regressed {
-				all = append(all, github.Annotation{Error: true, Title: c.Benchmark + " " + c.Measure + " regressed" + on, Text: fmt.Sprintf("%s %s", c.Limit, c.Reason)})
-			}
-		}
-	}
-	if len(all) == 0 {
-		return
-	}
-	lines := map[string]map[int]bool{}
-	if p := r.event.Pull; p != nil {
-		var err error
-		if lines, err = r.client.DiffLines(ctx, p.Number); err != nil {
-			r.say("warning: %v", err)
-		}
-	}
-	for i := range all {
-		all[i].File = inDiff(lines, all[i].File)
-	}
-	if lines == nil {
-		lines = map[string]map[int]bool{}
-	}
-	github.Annotate(r.c.Stdout, all, lines)
-}
-
-// inDiff is the file of a diff that a compiler meant, which knows it by a path of
-// its own: the only one that ends so.
-func inDiff(lines map[string]map[int]bool, name string) string {
-	found := ""
-	name = strings.TrimPrefix(filepath.ToSlash(filepath.Clean(name)), "./")
-	for file := range lines {
-		if file == name || strings.HasSuffix(file, "/"+name) || strings.HasSuffix(name, "/"+file) {
-			if found != "" {
-				return ""
-			}
-			found = file
-		}
-	}
-	return found
 }

@@ -222,7 +222,7 @@ func TestReportRegressionAndFix(t *testing.T) {
 	if data, err := os.ReadFile(out["report-path"]); err != nil || !json.Valid(data) {
 		t.Errorf("%v", err)
 	}
-	if !strings.Contains(s.out.String(), "::error title=fun_xdp/worst latency regressed (t1)") {
+	if !strings.Contains(s.out.String(), "::error title=fun_xdp/worst regressed::latency +") {
 		t.Errorf("annotations: %s", &s.out)
 	}
 

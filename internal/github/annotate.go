@@ -28,17 +28,23 @@ type Annotation struct {
 }
 
 // Annotate writes annotations as workflow commands, at most ten errors and ten
-// warnings. One that has a line outside of lines is shown without it: GitHub
-// shows only those of the diff. Nil lines keep them all.
-func Annotate(w io.Writer, all []Annotation, lines map[string]map[int]bool) {
-	shown := map[bool]int{}
+// warnings; where there are more of a level, its tenth says how many.
+func Annotate(w io.Writer, all []Annotation) {
+	count, shown := map[bool]int{}, map[bool]int{}
 	for _, a := range all {
-		if shown[a.Error]++; shown[a.Error] > maxAnnotations {
+		count[a.Error]++
+	}
+	for _, a := range all {
+		shown[a.Error]++
+		switch more := count[a.Error] - maxAnnotations + 1; {
+		case shown[a.Error] > maxAnnotations:
 			continue
+		case shown[a.Error] == maxAnnotations && more > 1:
+			a = Annotation{Error: a.Error, Title: fmt.Sprintf("%d more", more), Text: "the job's summary has all of them"}
 		}
 		act := actions.New(actions.WithWriter(w))
 		fields := map[string]string{"title": shorten(a.Title, 120)}
-		if a.File != "" && a.Line > 0 && (lines == nil || lines[a.File][a.Line]) {
+		if a.File != "" && a.Line > 0 {
 			fields["file"], fields["line"] = a.File, strconv.Itoa(a.Line)
 		}
 		act = act.WithFieldsMap(fields)

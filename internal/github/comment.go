@@ -64,7 +64,9 @@ type author struct {
 
 func (a author) is(u *gh.User) bool {
 	if a.login != "" {
-		return strings.EqualFold(u.GetLogin(), a.login)
+		// Only an App's login ends so; a person cannot have it.
+		app := strings.HasSuffix(strings.ToLower(a.login), "[bot]")
+		return strings.EqualFold(u.GetLogin(), a.login) && (!app || u.GetType() == "Bot")
 	}
 	switch u.GetLogin() {
 	case "github-actions[bot]": // nobody else's name may hold brackets
@@ -75,8 +77,9 @@ func (a author) is(u *gh.User) bool {
 	return false
 }
 
-// login asks whose token it is. The workflow's own token may not ask that: it is
-// github-actions[bot].
+// login asks whose token it is. A person's may ask that of REST. The workflow's own
+// token and those of other GitHub Apps may not, but are told by GraphQL. Where neither
+// says, it is taken for the workflow's own: github-actions[bot].
 func (c *Client) login(ctx context.Context) (author, error) {
 	if c.author != "" {
 		return author{login: c.author}, nil
@@ -88,14 +91,37 @@ func (c *Client) login(ctx context.Context) (author, error) {
 	var me gh.User
 	_, err = c.api.Do(ctx, req, &me)
 	switch err = failed("ask whose token it is", err); {
-	case errors.Is(err, ErrForbidden), errors.Is(err, ErrNotFound):
-		return author{gitea: c.gitea()}, nil
-	case err != nil:
+	case err != nil && !errors.Is(err, ErrForbidden) && !errors.Is(err, ErrNotFound):
 		return author{}, err
-	case me.GetLogin() == "":
-		return author{gitea: c.gitea()}, nil
+	case err == nil && me.GetLogin() != "":
+		return author{login: me.GetLogin()}, nil
+	case c.gitea():
+		return author{gitea: true}, nil
 	}
-	return author{login: me.GetLogin()}, nil
+	return author{login: c.viewer(ctx)}, nil
+}
+
+// viewer is whom GraphQL takes the token for; empty where it does not say.
+func (c *Client) viewer(ctx context.Context) string {
+	at := "graphql"
+	if strings.HasSuffix(c.transport.base.Path, "/api/v3/") { // GitHub Enterprise
+		at = "../graphql"
+	}
+	req, err := c.api.NewRequest(http.MethodPost, at, map[string]string{"query": "query{viewer{login}}"})
+	if err != nil {
+		return ""
+	}
+	var answer struct {
+		Data struct {
+			Viewer struct {
+				Login string `json:"login"`
+			} `json:"viewer"`
+		} `json:"data"`
+	}
+	if _, err := c.api.Do(mayRepeat(ctx), req, &answer); err != nil {
+		return ""
+	}
+	return answer.Data.Viewer.Login
 }
 
 func (c *Client) comment(pull int, m *gh.IssueComment) *Comment {

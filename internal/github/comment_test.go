@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -63,6 +64,51 @@ func TestCommentAsUser(t *testing.T) {
 	s.Comments = []*githubtest.Comment{{ID: 1, Pull: 7, Login: "github-actions[bot]", Type: "Bot", Body: marker}, {ID: 2, Pull: 7, Login: "Robot", Body: marker + "\r\nx"}}
 	if m, err := c.Comment(t.Context(), 7, marker+"\ny"); err != nil || m.ID != 2 || s.Comments[0].Edits != 0 {
 		t.Errorf("%+v, %v", m, err)
+	}
+}
+
+// Whoever the token is, it finds its own comment and nobody else's.
+func TestCommentOfEveryToken(t *testing.T) {
+	for name, tt := range map[string]struct {
+		user, app, author, api string
+		viewerless             bool
+		want                   string
+	}{
+		"a job":                         {want: "github-actions[bot]"},
+		"a job, GraphQL refused":        {viewerless: true, want: "github-actions[bot]"},
+		"a person":                      {user: "Alice", want: "alice"},
+		"an App":                        {app: "my-app[bot]", want: "my-app[bot]"},
+		"an App, GitHub Enterprise":     {app: "my-app[bot]", api: "/api/v3", want: "my-app[bot]"},
+		"an App by name":                {app: "my-app[bot]", author: "my-app[bot]", viewerless: true, want: "my-app[bot]"},
+		"an App by name, other letters": {app: "My-App[bot]", author: "my-app[bot]", viewerless: true, want: "my-app[bot]"},
+	} {
+		s, _, _ := forge(t)
+		s.User, s.App, s.Viewerless = tt.user, tt.app, tt.viewerless
+		for i, login := range []string{"github-actions[bot]", "alice", "bob", "my-app[bot]", "my-app", "your-app[bot]"} {
+			kind := "User"
+			if strings.HasSuffix(login, "[bot]") {
+				kind = "Bot"
+			}
+			s.Comments = append(s.Comments, &githubtest.Comment{ID: int64(i + 1), Pull: 7, Login: login, Type: kind, Body: marker + "\nold"})
+		}
+		// What no server sends: a person with an App's name.
+		s.Comments = append(s.Comments, &githubtest.Comment{ID: 99, Pull: 7, Login: "my-app[bot]", Type: "User", Body: marker + "\nold"})
+		slices.Reverse(s.Comments)
+		c, err := New("o/r", Options{Token: githubtest.Token, API: s.API.URL + tt.api, Author: tt.author})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Comment(t.Context(), 7, marker+"\nnew"); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		for _, m := range s.Comments {
+			if mine := m.Login == tt.want && m.ID != 99; mine != (m.Edits == 1) {
+				t.Errorf("%s: that of %s %d has %d edits", name, m.Login, m.ID, m.Edits)
+			}
+		}
+		if len(s.Comments) != 7 {
+			t.Errorf("%s: a second comment", name)
+		}
 	}
 }
 

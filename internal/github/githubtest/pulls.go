@@ -33,8 +33,11 @@ func body(w http.ResponseWriter, r *http.Request) (string, bool) {
 
 // Me is who writes with the token.
 func (s *Server) me() (login, kind string) {
-	if s.User != "" {
+	switch {
+	case s.User != "":
 		return s.User, "User"
+	case s.App != "":
+		return s.App, "Bot"
 	}
 	return "github-actions[bot]", "Bot"
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -95,8 +96,12 @@ type Server struct {
 	Files map[string]string
 	// Permissions by login.
 	Permissions map[string]string
-	// User is whose token it is; empty: a job's, which may not ask.
+	// User is whose token it is; empty: that of a GitHub App, which may not ask REST.
 	User string
+	// App is the App's login; empty: github-actions[bot], the job's own.
+	App string
+	// Viewerless refuses GraphQL.
+	Viewerless bool
 	// NoFilters ignores what lists are asked to be filtered by, as some forges do.
 	NoFilters bool
 	// PerPage caps pages.
@@ -123,6 +128,9 @@ func New() *Server {
 	mux := http.NewServeMux()
 	const repo = "/repos/o/r"
 	mux.HandleFunc("GET /user", s.user)
+	mux.HandleFunc("POST /graphql", s.graphql)
+	mux.HandleFunc("POST /api/graphql", s.graphql)
+	mux.HandleFunc("GET "+repo+"/git/trees/{sha}", s.tree)
 	mux.HandleFunc("GET "+repo, func(w http.ResponseWriter, _ *http.Request) {
 		send(w, 200, map[string]any{"id": s.RepoID, "full_name": "o/r"})
 	})
@@ -157,6 +165,9 @@ func New() *Server {
 		if rest, ok := strings.CutPrefix(r.URL.Path, "/api/v1"); ok { // as Gitea has it
 			r.URL.Path = rest
 		}
+		if rest, ok := strings.CutPrefix(r.URL.Path, "/api/v3"); ok { // GitHub Enterprise
+			r.URL.Path = rest
+		}
 		s.Log = append(s.Log, r.Method+" "+r.URL.Path)
 		if s.Fail != nil {
 			if f := s.Fail(r); f != nil {
@@ -172,7 +183,7 @@ func New() *Server {
 			refuse(w, 401, "Bad credentials")
 			return
 		}
-		if s.ReadOnly && r.Method != http.MethodGet {
+		if s.ReadOnly && r.Method != http.MethodGet && !strings.HasSuffix(r.URL.Path, "/graphql") {
 			refuse(w, 403, "Resource not accessible by integration")
 			return
 		}
@@ -246,6 +257,47 @@ func (s *Server) user(w http.ResponseWriter, _ *http.Request) {
 		return
 	}
 	send(w, 200, map[string]any{"login": s.User})
+}
+
+func (s *Server) graphql(w http.ResponseWriter, r *http.Request) {
+	var in struct{ Query string }
+	if json.NewDecoder(r.Body).Decode(&in) != nil || in.Query != "query{viewer{login}}" {
+		refuse(w, 400, "Problems parsing JSON")
+		return
+	}
+	if s.Viewerless { // an error of GraphQL's comes with 200
+		send(w, 200, map[string]any{"data": nil, "errors": []any{map[string]any{"message": "Resource not accessible by integration"}}})
+		return
+	}
+	login, _ := s.me()
+	send(w, 200, map[string]any{"data": map[string]any{"viewer": map[string]any{"login": login}}})
+}
+
+// tree lists the files of a commit.
+func (s *Server) tree(w http.ResponseWriter, r *http.Request) {
+	var list []map[string]any
+	dirs := map[string]bool{}
+	for name := range s.Files {
+		sha, name, _ := strings.Cut(name, ":")
+		if sha != r.PathValue("sha") {
+			continue
+		}
+		list = append(list, map[string]any{"path": name, "type": "blob", "mode": "100644"})
+		if dir := path.Dir(name); !dirs[dir] {
+			dirs[dir] = true
+			list = append(list, map[string]any{"path": dir, "type": "tree", "mode": "040000"})
+		}
+	}
+	if list == nil || r.URL.Query().Get("recursive") == "" {
+		refuse(w, 404, "Not Found")
+		return
+	}
+	from, to := 0, len(list)
+	if n, err := strconv.Atoi(r.URL.Query().Get("page")); err == nil { // only Gitea pages
+		from, to = min((n-1)*s.PerPage, to), min(n*s.PerPage, to)
+	}
+	slices.SortFunc(list, func(a, b map[string]any) int { return strings.Compare(a["path"].(string), b["path"].(string)) })
+	send(w, 200, map[string]any{"sha": r.PathValue("sha"), "tree": list[from:to], "truncated": to < len(list)})
 }
 
 func (r Run) json() map[string]any {
