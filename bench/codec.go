@@ -17,8 +17,10 @@ const SchemaVersion = 1
 const (
 	MaxResults = 100_000
 	MaxSamples = 1_000_000 // over all results
-	maxName    = 1024      // bytes
-	maxSeconds = 1e6       // of measuring one benchmark
+	// MaxFunctions is the number of functions of one program: BPF_MAX_SUBPROGS.
+	MaxFunctions = 256
+	maxName      = 1024 // bytes
+	maxSeconds   = 1e6  // of measuring one benchmark
 )
 
 // ErrFuture is that a run was written by a later version of gate.
@@ -66,6 +68,11 @@ func (r *Run) Check() error {
 		return fmt.Errorf("id %.40q is not made of 1 to 128 lower-case letters, digits and '-'", r.ID)
 	case len(r.Results) > MaxResults:
 		return fmt.Errorf("%d results, at most %d", len(r.Results), MaxResults)
+	}
+	for i := range r.Programs {
+		if n := len(r.Programs[i].Functions); n > MaxFunctions {
+			return fmt.Errorf("program %d (%.80s): %d functions, at most %d", i, r.Programs[i].Program, n, MaxFunctions)
+		}
 	}
 	samples := 0
 	seen := make(map[[2]string]bool, len(r.Results))

@@ -42,23 +42,30 @@ type Measure struct {
 
 // Names of the measures that code refers to.
 const (
-	Latency         = "latency"
-	Insns           = "insns"
-	Calls           = "calls"
-	MapLookup       = "map_lookup"
-	MapUpdate       = "map_update"
-	MapDelete       = "map_delete"
-	MapOutput       = "map_output"
-	Runs            = "runs"
-	RecursionMisses = "recursion_misses"
-	VerifiedInsns   = "verified_insns"
-	PeakStates      = "peak_states"
-	TotalStates     = "total_states"
-	StackDepth      = "stack_depth"
-	VerificationUS  = "verification_time"
-	XlatedInsns     = "xlated_insns"
-	JitedBytes      = "jited_bytes"
-	Memlock         = "memlock"
+	Latency          = "latency"
+	Insns            = "insns"
+	Calls            = "calls"
+	MapLookup        = "map_lookup"
+	MapUpdate        = "map_update"
+	MapDelete        = "map_delete"
+	MapOutput        = "map_output"
+	Runs             = "runs"
+	RecursionMisses  = "recursion_misses"
+	VerifiedInsns    = "verified_insns"
+	PeakStates       = "peak_states"
+	TotalStates      = "total_states"
+	MaxStatesPerInsn = "max_states_per_insn"
+	MaxMarkReadLen   = "max_mark_read_len"
+	StackDepth       = "stack_depth"
+	MaxStackDepth    = "max_stack_depth"
+	TailCallStack    = "tail_call_stack"
+	TailCallDepth    = "tail_call_depth"
+	UsedMaps         = "used_maps"
+	VerificationUS   = "verification_time"
+	ProgSize         = "prog_size"
+	XlatedInsns      = "xlated_insns"
+	JitedBytes       = "jited_bytes"
+	Memlock          = "memlock"
 )
 
 // measures is the one table of measures. The static ones are named as veristat
@@ -76,12 +83,34 @@ var measures = []Measure{
 	{VerifiedInsns, "insns", Lower, true, true, "instructions the verifier processed, of at most 1,000,000"},
 	{PeakStates, "states", Lower, true, true, "verifier states held at once"},
 	{TotalStates, "states", Lower, true, true, "verifier states created"},
-	{StackDepth, "bytes", Lower, true, true, "stack of the program and its subprograms as the verifier adds it up; one call chain may use 512"},
+	{MaxStatesPerInsn, "states", Lower, true, true, "verifier states held at one instruction"},
+	{MaxMarkReadLen, "states", Lower, true, true, "longest chain of states through which the verifier followed a read"},
+	{StackDepth, "bytes", Lower, true, true, "stack of the program and its subprograms as the verifier adds it up, whoever calls whom"},
+	{MaxStackDepth, "bytes", Lower, true, true, "stack of the deepest chain of calls as the kernel rounds it, of at most 512"},
+	{TailCallStack, "bytes", Lower, true, true, "stack of the callers of a subprogram that makes tail calls, which must stay below 256"},
+	{TailCallDepth, "count", Lower, true, true, "tail calls in a row that the known contents of program arrays allow, of at most 33"},
+	{UsedMaps, "count", Lower, true, true, "maps the program uses, of at most 64"},
 	{VerificationUS, "us", Lower, false, true, "time the verifier took"},
+	{ProgSize, "insns", Lower, true, true, "instructions before the verifier's rewriting"},
 	{XlatedInsns, "insns", Lower, true, true, "instructions after the verifier's rewriting"},
 	{JitedBytes, "bytes", Lower, true, true, "machine code of the program and its subprograms"},
 	{Memlock, "bytes", Lower, true, true, "locked memory charged to the program"},
 }
+
+// kernelLimits are the most that the kernel allows, in the measure's unit. They are
+// the same on every kernel from 5.8 on (include/linux/bpf.h and bpf_verifier.h).
+var kernelLimits = map[string]float64{
+	VerifiedInsns: 1_000_000, // BPF_COMPLEXITY_LIMIT_INSNS since 5.2, c04c0d2b968a
+	MaxStackDepth: 512,       // MAX_BPF_STACK
+	TailCallStack: 256,       // since 5.10, 7f6e4312e15a; 256 itself is refused
+	TailCallDepth: 33,        // MAX_TAIL_CALL_CNT; one more fails when it is made
+	UsedMaps:      64,        // MAX_USED_MAPS
+}
+
+// KernelLimit is the most that the kernel allows of the measure, in its unit; 0: it
+// has no limit. A program that is accepted is within all of them, but for
+// tail_call_depth, which counts when programs run.
+func (m Measure) KernelLimit() float64 { return kernelLimits[m.Name] }
 
 // Measures returns every measure, static ones last, in the order of reports.
 func Measures() []Measure { return slices.Clone(measures) }

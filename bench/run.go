@@ -85,6 +85,25 @@ type ProgramResult struct {
 	// relocated instructions, flags, attach type, initial map contents, and
 	// the same of everything reachable by tail call. Empty: unknown.
 	Digest string `json:"digest,omitempty"`
+	// Functions are those of an accepted program that has subprograms, the program
+	// itself first, in the order of the kernel.
+	Functions []Function `json:"functions,omitempty"`
+}
+
+// A Function is what the verifier and the JIT made of a program or of one of its
+// subprograms by itself. What this kernel does not tell is nil.
+type Function struct {
+	Name string `json:"name"`
+	// Kind is "main", "global" (verified by itself, whoever calls it) or "static"
+	// (verified anew for each call); empty: unknown.
+	Kind string `json:"kind,omitempty"`
+	// InsnsSelf are the instructions that the verifier processed in the function,
+	// InsnsTotal those with what it calls. Linux 7.3 or so tells them.
+	InsnsSelf  *int `json:"insns_self,omitempty"`
+	InsnsTotal *int `json:"insns_total,omitempty"`
+	Stack      *int `json:"stack_depth,omitempty"`  // bytes, without those of callees
+	Xlated     *int `json:"xlated_insns,omitempty"` // after the verifier's rewriting
+	Jited      *int `json:"jited_bytes,omitempty"`  // machine code
 }
 
 // Outcome is the kernel verifier's answer.

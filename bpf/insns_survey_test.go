@@ -12,6 +12,7 @@ import (
 
 	"github.com/cilium/ebpf/btf"
 
+	"github.com/org/ebpf-bench-gate/bench"
 	"github.com/org/ebpf-bench-gate/internal/testkernel"
 )
 
@@ -33,15 +34,15 @@ func (a *acceptance) add(t testing.TB, objects []*Object, cache *btf.Cache) {
 				continue
 			}
 			a.plain++
-			before, _ := parseStats(plain.Log)
+			before, _ := parseLog(plain.Log)
 			plain.Close()
 			in, err := o.instrument(p)
 			if err == nil {
 				in.quiet = false // for the statistics
 				var l *Loaded
 				if l, err = in.Load(p, LoadOptions{Cache: cache, Stats: true}); err == nil {
-					after, _ := parseStats(l.Log)
-					a.growth = append(a.growth, after["verified_insns"]/before["verified_insns"])
+					after, _ := parseLog(l.Log)
+					a.growth = append(a.growth, after.values[bench.VerifiedInsns]/before.values[bench.VerifiedInsns])
 					a.accepted++
 					l.Close()
 				}

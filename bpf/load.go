@@ -41,6 +41,9 @@ type LoadOptions struct {
 	// Reuse are maps of an earlier load that are taken over instead of made,
 	// by name; filling them again is left to the caller.
 	Reuse map[string]*ebpf.Map
+	// unused tells that nobody will run the program: maps get the smallest sizes that
+	// the verifier cannot tell from their own, and stay empty.
+	unused bool
 	// layout says where the machine code is to lie; nil loads the program as
 	// it is.
 	layout *layout
@@ -64,6 +67,9 @@ func (o *Object) loadSpec(program string, spec *ebpf.CollectionSpec, opts LoadOp
 	if err := o.size(spec); err != nil {
 		return nil, err
 	}
+	if opts.unused {
+		shrink(spec)
+	}
 	contents := detachCallees(spec)
 	for _, name := range slices.Sorted(maps.Keys(spec.Programs)) {
 		p := spec.Programs[name]
@@ -73,7 +79,7 @@ func (o *Object) loadSpec(program string, spec *ebpf.CollectionSpec, opts LoadOp
 			}
 			y.apply(p)
 		}
-		if err := l.standIn(p); err != nil {
+		if err := l.standIn(p, opts.Cache); err != nil {
 			l.Close()
 			return nil, err
 		}
@@ -97,6 +103,9 @@ func (o *Object) loadSpec(program string, spec *ebpf.CollectionSpec, opts LoadOp
 	}
 	l.coll, l.Program = coll, coll.Programs[program]
 	l.Log = l.Program.VerifierLog
+	if opts.unused {
+		return l, nil
+	}
 	if err := l.link(callees, contents, co); err != nil {
 		l.Close()
 		return nil, err
@@ -224,6 +233,20 @@ func (o *Object) size(spec *ebpf.CollectionSpec) error {
 		}
 	}
 	return nil
+}
+
+// shrink makes maps small whose size the verifier does not look at: filled in
+// advance, some of them take most of the time of loading.
+func shrink(spec *ebpf.CollectionSpec) {
+	for _, m := range spec.Maps {
+		switch m.Type {
+		case ebpf.Hash, ebpf.PerCPUHash, ebpf.LRUHash, ebpf.LRUCPUHash, ebpf.SockHash, ebpf.DevMapHash,
+			ebpf.Queue, ebpf.Stack, ebpf.StackTrace:
+			m.MaxEntries = uint32(max(1, len(m.Contents)))
+		case ebpf.RingBuf:
+			m.MaxEntries = uint32(unix.Getpagesize())
+		}
+	}
 }
 
 // maxStackDepth is PERF_MAX_STACK_DEPTH, the depth that tools give stack maps.

@@ -14,7 +14,7 @@ import (
 // and fexit on one) something to attach to, when the config names no target:
 // an XDP program that passes. What such a program costs is then measured on
 // that stand-in.
-func (l *Loaded) standIn(p *ebpf.ProgramSpec) error {
+func (l *Loaded) standIn(p *ebpf.ProgramSpec, cache *btf.Cache) error {
 	if p.AttachTarget != nil {
 		return nil
 	}
@@ -22,7 +22,7 @@ func (l *Loaded) standIn(p *ebpf.ProgramSpec) error {
 	case p.Type == ebpf.Extension:
 	case p.Type == ebpf.Tracing && (p.AttachType == ebpf.AttachTraceFEntry || p.AttachType == ebpf.AttachTraceFExit):
 		// A name that the kernel has is a kernel function.
-		if p.AttachTo != "" && p.AttachTo != "func" && kernelHasFunc(p.AttachTo) {
+		if p.AttachTo != "" && p.AttachTo != "func" && kernelHasFunc(p.AttachTo, cache) {
 			return nil
 		}
 	default:
@@ -41,8 +41,13 @@ func (l *Loaded) standIn(p *ebpf.ProgramSpec) error {
 	return nil
 }
 
-func kernelHasFunc(name string) bool {
-	spec, err := btf.LoadKernelSpec()
+// kernelHasFunc looks into the types of the kernel, which take 20 ms to decode
+// without a cache.
+func kernelHasFunc(name string, cache *btf.Cache) bool {
+	if cache == nil {
+		cache = btf.NewCache()
+	}
+	spec, err := cache.Kernel()
 	if err != nil {
 		return false
 	}

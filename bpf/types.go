@@ -143,3 +143,29 @@ func answerName(t ebpf.ProgramType, v uint32) string {
 func answerIs(t ebpf.ProgramType, v uint32, expect string) bool {
 	return strings.EqualFold(expect, answerName(t, v)) || expect == fmt.Sprint(v) || expect == fmt.Sprint(int32(v))
 }
+
+// attachTypeName is the expected attach type in the words of libbpf: those of the
+// kernel's enum bpf_attach_type, without prefix and in lower case. A type that needs
+// none has the first, as in libbpf.
+func attachTypeName(t ebpf.AttachType) string {
+	if int(t) < len(attachTypeNames) {
+		return attachTypeNames[t]
+	}
+	return strings.ToLower(t.String())
+}
+
+var attachTypeNames = [...]string{
+	"cgroup_inet_ingress", "cgroup_inet_egress", "cgroup_inet_sock_create", "cgroup_sock_ops",
+	"sk_skb_stream_parser", "sk_skb_stream_verdict", "cgroup_device", "sk_msg_verdict",
+	"cgroup_inet4_bind", "cgroup_inet6_bind", "cgroup_inet4_connect", "cgroup_inet6_connect",
+	"cgroup_inet4_post_bind", "cgroup_inet6_post_bind", "cgroup_udp4_sendmsg", "cgroup_udp6_sendmsg",
+	"lirc_mode2", "flow_dissector", "cgroup_sysctl", "cgroup_udp4_recvmsg", "cgroup_udp6_recvmsg",
+	"cgroup_getsockopt", "cgroup_setsockopt", "trace_raw_tp", "trace_fentry", "trace_fexit",
+	"modify_return", "lsm_mac", "trace_iter", "cgroup_inet4_getpeername", "cgroup_inet6_getpeername",
+	"cgroup_inet4_getsockname", "cgroup_inet6_getsockname", "xdp_devmap", "cgroup_inet_sock_release",
+	"xdp_cpumap", "sk_lookup", "xdp", "sk_skb_verdict", "sk_reuseport_select",
+	"sk_reuseport_select_or_migrate", "perf_event", "trace_kprobe_multi", "lsm_cgroup", "struct_ops",
+	"netfilter", "tcx_ingress", "tcx_egress", "trace_uprobe_multi", "cgroup_unix_connect",
+	"cgroup_unix_sendmsg", "cgroup_unix_recvmsg", "cgroup_unix_getpeername", "cgroup_unix_getsockname",
+	"netkit_primary", "netkit_peer", "trace_kprobe_session", "trace_uprobe_session",
+}

@@ -18,8 +18,9 @@ type sheet struct {
 	// not compared: a table of their own.
 	static []*gate.Comparison
 	// same counts exact measures that nobody judges and that did not change;
-	// unsure those whose noise hides whether they did.
-	same, unsure int
+	// unsure those whose noise hides whether they did; details those that changed
+	// and that other measures tell as well.
+	same, unsure, details int
 
 	level    float64 // of all intervals, where they have one
 	interval string  // what the column of intervals is called
@@ -36,11 +37,15 @@ func newSheet(r *gate.Report) *sheet {
 		case c.Judged, c.Verdict == gate.Missing:
 			s.rows = append(s.rows, c)
 		case c.Verdict == gate.Added && c.Kind == bench.Static:
-			s.static = append(s.static, c)
+			if !detail[c.Measure] {
+				s.static = append(s.static, c)
+			}
 		case c.Verdict == gate.Added:
 			s.rows = append(s.rows, c)
 		case c.Exact && c.Base != nil && c.Head != nil && *c.Base == *c.Head:
 			s.same++
+		case detail[c.Measure] && !c.Warn:
+			s.details++
 		case c.Exact, c.Warn:
 			s.rows = append(s.rows, c)
 		case c.Kind == bench.Static:
@@ -53,6 +58,13 @@ func newSheet(r *gate.Report) *sheet {
 	}
 	s.columns()
 	return s
+}
+
+// detail are measures that change with others and say little by themselves: where
+// nobody judges them, JSON has them, and gate verifier shows them.
+var detail = map[string]bool{
+	bench.MaxStatesPerInsn: true, bench.MaxMarkReadLen: true, bench.ProgSize: true,
+	bench.TailCallStack: true, bench.TailCallDepth: true, bench.StackDepth: true,
 }
 
 // columns finds what the rows have in common.
@@ -443,6 +455,9 @@ func (s *sheet) others() string {
 	var parts []string
 	if s.same > 0 {
 		parts = append(parts, plural(s.same, "exact measure")+" unchanged")
+	}
+	if s.details > 0 {
+		parts = append(parts, plural(s.details, "detail")+" of static measures changed, see JSON")
 	}
 	if s.unsure > 0 {
 		parts = append(parts, plural(s.unsure, "unjudged measure")+" without a sure change")

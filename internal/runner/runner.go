@@ -97,6 +97,9 @@ func (r *run) static(ctx context.Context) error {
 					continue
 				}
 				results, err := bpf.Static(l)
+				if err == nil {
+					res.Functions, err = bpf.Functions(l)
+				}
 				l.Close()
 				out.Programs = append(out.Programs, res)
 				if err != nil {

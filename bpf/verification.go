@@ -1,0 +1,78 @@
+//go:build linux
+
+package bpf
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/btf"
+
+	"github.com/org/ebpf-bench-gate/bench"
+)
+
+// A Verification is what loading one program tells of it, accepted or not.
+type Verification struct {
+	bench.ProgramResult
+	// AttachType is the expected attach type in the words of libbpf.
+	AttachType string
+	// Values are the static measures by name. Of a rejected program they are those
+	// that the verifier told before it gave up.
+	Values map[string]float64
+}
+
+// VerifyOptions say how a program is verified.
+type VerifyOptions struct {
+	// Cache holds the kernel's types; nil decodes them anew.
+	Cache *btf.Cache
+	// Trace asks for the verifier's log of a rejected program with the instructions
+	// that led there, which loads it once more. It is as long as the way there.
+	Trace bool
+}
+
+// Verify loads one program of the object as the config says, with small maps that
+// stay empty, and unloads it again. It loads nothing else: not the programs that it
+// tail-calls. The error is that of the statistics; that a program does not load is a
+// result.
+func (o *Object) Verify(program string, opts VerifyOptions) (Verification, error) {
+	v := Verification{
+		ProgramResult: bench.ProgramResult{Program: program, Object: o.Path, Type: o.Type(program), Outcome: bench.Accepted},
+		AttachType:    o.attachType(program),
+		Values:        map[string]float64{},
+	}
+	l, err := o.Load(program, LoadOptions{Stats: true, Cache: opts.Cache, unused: true})
+	if err == nil {
+		defer l.Close()
+		v.Values, v.Functions, err = inspect(l)
+		return v, err
+	}
+	var ve *ebpf.VerifierError
+	if errors.As(err, &ve) {
+		log, parseErr := parseLog(strings.Join(ve.Log, "\n"))
+		if parseErr != nil {
+			return v, parseErr
+		}
+		v.Values = log.values
+	}
+	if opts.Trace && len(v.Values) > 0 {
+		if l, again := o.Load(program, LoadOptions{Cache: opts.Cache, unused: true}); again != nil {
+			err = again
+		} else {
+			l.Close()
+		}
+	}
+	attach := v.AttachType
+	v.ProgramResult = Diagnose(o.Path, program, v.Type, err)
+	v.AttachType = attach
+	o.fromSource(program, v.Values)
+	return v, nil
+}
+
+func (o *Object) attachType(program string) string {
+	p := o.spec.Programs[program]
+	if p == nil {
+		return ""
+	}
+	return attachTypeName(p.AttachType)
+}
