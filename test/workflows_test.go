@@ -1,17 +1,55 @@
 package test
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+
+	"go.yaml.in/yaml/v3"
 )
 
 // workflowBlocks are the YAML blocks of the documents that are whole workflows.
 var workflowBlocks = regexp.MustCompile("(?ms)^```ya?ml\n(.*?)^```")
+
+// workflows are those of the repository and of its documents, by a file's name.
+func workflows(t *testing.T) map[string][]byte {
+	t.Helper()
+	files, err := filepath.Glob("../.github/workflows/*.yml")
+	if err != nil || len(files) < 4 {
+		t.Fatalf("only found %v, %v", files, err)
+	}
+	all := map[string][]byte{}
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[filepath.Base(f)] = text
+	}
+	own := len(all)
+	docs, _ := filepath.Glob("../docs/*.md")
+	for _, doc := range append(docs, "../README.md") {
+		text, err := os.ReadFile(doc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, m := range workflowBlocks.FindAllSubmatch(text, -1) {
+			if regexp.MustCompile(`(?m)^jobs:`).Match(m[1]) {
+				all[fmt.Sprintf("%s-%d.yml", strings.TrimSuffix(filepath.Base(doc), ".md"), i)] = m[1]
+			}
+		}
+	}
+	if shown := len(all) - own; shown < 3 {
+		t.Errorf("the documents show only %d workflows", shown)
+	}
+	return all
+}
 
 // TestWorkflows has actionlint look at every workflow of the repository and of the
 // documents, and at those that gate init writes (docs/action.md shows them).
@@ -19,32 +57,18 @@ func TestWorkflows(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds actionlint")
 	}
-	files, err := filepath.Glob("../.github/workflows/*.yml")
-	if err != nil || len(files) < 4 {
-		t.Fatalf("only found %v, %v", files, err)
-	}
 	dir := t.TempDir()
-	docs, _ := filepath.Glob("../docs/*.md")
-	shown := 0
-	for _, doc := range append(docs, "../README.md") {
-		text, err := os.ReadFile(doc)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i, m := range workflowBlocks.FindAllSubmatch(text, -1) {
-			if !regexp.MustCompile(`(?m)^jobs:`).Match(m[1]) {
-				continue
-			}
-			shown++
-			name := filepath.Join(dir, fmt.Sprintf("%s-%d.yml", strings.TrimSuffix(filepath.Base(doc), ".md"), i))
-			if err := os.WriteFile(name, m[1], 0o644); err != nil {
+	var files []string
+	for name, text := range workflows(t) {
+		// Its own ones where they are: actionlint looks at the action that they use.
+		file := filepath.Join("../.github/workflows", name)
+		if _, err := os.Stat(file); err != nil {
+			file = filepath.Join(dir, name)
+			if err := os.WriteFile(file, text, 0o644); err != nil {
 				t.Fatal(err)
 			}
-			files = append(files, name)
 		}
-	}
-	if shown < 3 {
-		t.Errorf("the documents show only %d workflows", shown)
+		files = append(files, file)
 	}
 	// shellcheck holds the scripts by itself, and is not on every machine.
 	args := append([]string{"tool", "-modfile=../tools.mod", "actionlint", "-shellcheck=", "-pyflakes=", "-no-color"}, files...)
@@ -99,6 +123,81 @@ func TestActionInterpolatesNothing(t *testing.T) {
 	}
 	if text, _ := os.ReadFile("../action.yml"); !strings.Contains(string(text), "using: composite") {
 		t.Error("a container action can never be privileged")
+	}
+}
+
+// TestTokensMeetNoCode holds that what builds the code of a pull request has no token
+// that can write, and that what has one checks out nothing of a pull request.
+func TestTokensMeetNoCode(t *testing.T) {
+	type step struct {
+		ID, Uses, Run string
+		With, Env     map[string]string
+	}
+	var action struct{ Runs struct{ Steps []step } }
+	text, err := os.ReadFile("../action.yml")
+	if err != nil || yaml.Unmarshal(text, &action) != nil {
+		t.Fatal(err)
+	}
+	withToken := 0
+	for _, s := range action.Runs.Steps {
+		for name, v := range s.Env {
+			if !strings.Contains(v, "token") {
+				continue
+			}
+			withToken++
+			if name != "GATE_TOKEN" || s.ID == "measure" || !strings.HasSuffix(s.Run, `/start.sh"`) && !strings.HasSuffix(s.Run, `/report.sh"`) {
+				t.Errorf("action.yml: %s: %s: %s", s.Run, name, v)
+			}
+		}
+	}
+	if withToken != 2 {
+		t.Errorf("%d steps of the action have a token", withToken)
+	}
+	modes := map[string]int{}
+	for name, text := range workflows(t) {
+		var w struct {
+			Permissions map[string]string
+			Jobs        map[string]struct {
+				Permissions map[string]string
+				Steps       []step
+			}
+		}
+		if err := yaml.Unmarshal(text, &w); err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		for job, j := range w.Jobs {
+			mode, checkouts := "", []string{}
+			for _, s := range j.Steps {
+				switch {
+				case s.Uses == "./" || strings.HasPrefix(s.Uses, "org/ebpf-bench-gate@"):
+					mode = cmp.Or(s.With["mode"], "all")
+				case strings.HasPrefix(s.Uses, "actions/checkout@"):
+					checkouts = append(checkouts, s.With["ref"])
+					if s.With["persist-credentials"] != "false" {
+						t.Errorf("%s: %s: the checkout keeps its token", name, job)
+					}
+				}
+			}
+			modes[mode]++
+			switch mode {
+			case "measure":
+				if len(w.Permissions) != 0 || !maps.Equal(j.Permissions, map[string]string{"contents": "read"}) {
+					t.Errorf("%s: %s measures with %v and %v", name, job, w.Permissions, j.Permissions)
+				}
+			case "report", "start":
+				for _, ref := range checkouts { // the base's, or on workflow_run the default branch
+					if !strings.Contains(ref, ".base") && !strings.Contains(string(text), "workflow_run:") {
+						t.Errorf("%s: %s checks out %q beside its token", name, job, ref)
+					}
+				}
+			}
+		}
+	}
+	for _, mode := range []string{"measure", "report", "start", "all"} {
+		if modes[mode] == 0 {
+			t.Errorf("no workflow has mode: %s; there are %v", mode, modes)
+		}
 	}
 }
 

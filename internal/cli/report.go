@@ -110,6 +110,7 @@ type reporting struct {
 	event  *github.Event
 	// measured is when the measuring run was made, by the API's word.
 	measured time.Time
+	finished bool // the measuring run is over
 	history  *github.History
 	notes    []string        // for the comment
 	problems []string        // what makes the whole unmeasured
@@ -156,11 +157,12 @@ func (c Command) runReport(ctx context.Context, f reportFlags, getenv func(strin
 		}
 		return unmeasured(err)
 	}
+	if f.pending || r.event.Started {
+		r.start(ctx)
+		return nil
+	}
 	if err := r.setStatus(ctx, github.Pending, "measured, being judged"); err != nil {
 		r.say("warning: %v", err)
-	}
-	if f.pending {
-		return nil
 	}
 	j, err := r.judge(ctx)
 	if err != nil {
@@ -169,6 +171,18 @@ func (c Command) runReport(ctx context.Context, f reportFlags, getenv func(strin
 		return unmeasured(err)
 	}
 	return r.tell(ctx, j)
+}
+
+// start says that measuring has begun, unless it is over already: then its report may
+// have been written before, and this would hide it.
+func (r *reporting) start(ctx context.Context) {
+	if r.event.Started && r.finished {
+		r.say("nothing to start: the measuring run is over")
+		return
+	}
+	if err := r.setStatus(ctx, github.Pending, "being measured"); err != nil {
+		r.say("warning: %v", err)
+	}
 }
 
 // open finds out what is reported on.
@@ -196,7 +210,7 @@ func (r *reporting) open(ctx context.Context) error {
 		r.say("warning: %v; waivers of head cannot count", err)
 		return nil
 	}
-	r.measured = run.Created
+	r.measured, r.finished = run.Created, run.Finished
 	return nil
 }
 

@@ -475,6 +475,49 @@ func TestReportMergeGroup(t *testing.T) {
 	}
 }
 
+// The status is pending from the start, and stays what it is where the end was first.
+func TestReportStart(t *testing.T) {
+	s := newScene(t)
+	s.flags.pending = true
+	if code := s.report(); code != 0 || len(s.server.Statuses) != 1 || s.lastStatus().State != "pending" || s.lastStatus().SHA != sha(20) ||
+		s.lastStatus().Context != "ebpf-bench/default" || len(s.server.Comments) != 0 {
+		t.Errorf("exit %d, %+v\n%s", code, s.server.Statuses, &s.log)
+	}
+	s.server.ReadOnly = true
+	if code := s.report(); code != 0 || !strings.Contains(s.log.String(), "may not") {
+		t.Errorf("a read-only token: exit %d\n%s", code, &s.log)
+	}
+	s = newScene(t)
+	s.event("merge_group", map[string]any{"merge_group": map[string]any{
+		"head_sha": sha(30), "head_ref": "refs/heads/gh-readonly-queue/main/pr-7", "base_sha": sha(10), "base_ref": "refs/heads/main",
+	}})
+	s.flags.pending = true
+	if code := s.report(); code != 0 || s.lastStatus().State != "pending" || s.lastStatus().SHA != sha(30) {
+		t.Errorf("merge group: exit %d, %+v", code, s.lastStatus())
+	}
+	for action, want := range map[string]int{"requested": 1, "in_progress": 1, "completed": 2} {
+		s := newScene(t)
+		s.fork()
+		data, err := os.ReadFile(s.env["GITHUB_EVENT_PATH"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(s.env["GITHUB_EVENT_PATH"], bytes.Replace(data, []byte("{"), []byte(`{"action":"`+action+`",`), 1), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s.runs(500, "feat/x", measured("a", "t1", "fun_xdp/worst", 100, 150))
+		s.report()
+		if n := len(s.server.Statuses); n != want || s.server.Statuses[0].State != "pending" || s.server.Statuses[0].SHA != sha(20) {
+			t.Errorf("%s: %+v\n%s", action, s.server.Statuses, &s.log)
+		}
+		s.server.Statuses = nil
+		s.server.Runs[0].Status = "completed"
+		if s.report(); action != "completed" && len(s.server.Statuses) != 0 {
+			t.Errorf("%s, told late: %+v", action, s.server.Statuses)
+		}
+	}
+}
+
 func TestReportFlags(t *testing.T) {
 	good := newScene(t).flags
 	for name, change := range map[string]func(*reportFlags){

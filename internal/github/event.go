@@ -26,8 +26,12 @@ type Event struct {
 	Attempt int
 	// Workflow is the path of the file of the workflow that measured.
 	Workflow string
-	// Conclusion is how the measuring run ended; only of workflow_run.
+	// Conclusion is how the measuring run ended, and empty before it did; only of
+	// workflow_run.
 	Conclusion string
+	// Started tells that a workflow_run event is about a run that has begun, and
+	// not about one that ended.
+	Started bool
 
 	Pull *Pull // of pull_request; [Client.FindPull] has it for workflow_run
 	// HeadSHA gets the status. HeadRepo, HeadOwner and HeadBranch are where it
@@ -75,6 +79,7 @@ type eventRepo struct {
 }
 
 type eventFile struct {
+	Action      string    `json:"action"`
 	Repository  eventRepo `json:"repository"`
 	PullRequest *struct {
 		Number int       `json:"number"`
@@ -181,6 +186,7 @@ func (e *Event) read(f *eventFile, getenv func(string) string) error {
 		}
 		e.Run, e.HeadSHA, e.HeadBranch, e.Conclusion = w.ID, w.HeadSHA, w.HeadBranch, w.Conclusion
 		e.HeadRepo, e.HeadOwner = w.HeadRepo.ID, w.HeadRepo.Owner.Login
+		e.Started = f.Action == "requested" || f.Action == "in_progress"
 		if w.Path == "" && f.Workflow != nil {
 			w.Path = f.Workflow.Path
 		}

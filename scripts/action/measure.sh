@@ -7,7 +7,7 @@ set -euo pipefail
 
 case ${GATE_MODE:-} in
 all | measure) ;;
-*) fail "mode is none of all, measure, report" ;;
+*) fail "mode is none of all, measure, report, start" ;;
 esac
 need_docker
 [ -r /sys/kernel/btf/vmlinux ] ||
