@@ -2,6 +2,7 @@ package bench
 
 import (
 	"fmt"
+	"path"
 	"strconv"
 	"strings"
 )
@@ -60,6 +61,17 @@ func (t Testbed) Differences(other Testbed) []string {
 	differ("spectre hardening", t.Hardened, other.Hardened)
 	differ("virtualization", t.Virtualization, other.Virtualization)
 	return d
+}
+
+// HasKernel tells whether a pattern, as in [path.Match], names the testbed's kernel:
+// by its version ("6.1", "5.*") or by its release ("6.8.0-*-azure").
+func (t Testbed) HasKernel(pattern string) bool {
+	for _, name := range []string{t.minor(), t.Kernel} {
+		if ok, err := path.Match(pattern, name); ok && err == nil {
+			return true
+		}
+	}
+	return false
 }
 
 // minor is the kernel's major and minor version: "6.11" of "6.11.0-1018-azure".

@@ -53,3 +53,14 @@ func TestTestbedDifferences(t *testing.T) {
 		t.Errorf("got  %q\nwant %q", d, want)
 	}
 }
+
+func TestHasKernel(t *testing.T) {
+	b := Testbed{Kernel: "6.11.0-1018-azure"}
+	for pattern, want := range map[string]bool{
+		"6.11": true, "6.*": true, "6.1": false, "6.11.0-*-azure": true, "*-azure": true, "": false, "[": false, "6.11.0": false,
+	} {
+		if got := b.HasKernel(pattern); got != want {
+			t.Errorf("%q: %v, want %v", pattern, got, want)
+		}
+	}
+}

@@ -46,6 +46,7 @@ func Compare(base, head *bench.Run, p Policy) *Report {
 		r.warn("the testbeds differ (%s): noisy measures cannot be compared, and exact ones may depend on it",
 			strings.Join(differences, ", "))
 	}
+	p = p.on(head.Testbed)
 	unpaired := base.Session == "" || base.Session != head.Session
 
 	outcomes := r.judgePrograms(base, head)
@@ -93,6 +94,7 @@ func Compare(base, head *bench.Run, p Policy) *Report {
 		w.settleWaiver()
 		w.applyMax()
 		w.applyStatic()
+		w.applyMaxWarn()
 		w.agree()
 		r.Comparisons = append(r.Comparisons, w.Comparison)
 	}

@@ -207,7 +207,11 @@ func limitInWords(m bench.Measure, l Limit, minEffect float64) string {
 		parts = append(parts, changeInWords(m, *l.Fail, minEffect))
 	}
 	if l.Max != nil {
-		parts = append(parts, "at most "+number(*l.Max))
+		most := "at most " + number(*l.Max)
+		if limit := m.KernelLimit(); limit > 0 {
+			most += " of " + number(limit)
+		}
+		parts = append(parts, most)
 	}
 	if parts == nil {
 		return ""

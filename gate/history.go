@@ -35,6 +35,7 @@ func CompareHistory(head *bench.Run, history []*bench.Run, p Policy) *Report {
 	}
 	r.Skipped = mergeSkips(head.Skipped)
 	r.Warnings = merge(head.Warnings)
+	p = p.on(head.Testbed)
 	runs := r.usable(head, history)
 	series := newSeries(runs)
 
@@ -57,6 +58,7 @@ func CompareHistory(head *bench.Run, history []*bench.Run, p Policy) *Report {
 		w.settleWaiver()
 		w.applyMax()
 		w.applyStatic()
+		w.applyMaxWarn()
 		rows[i] = w
 	})
 	for _, w := range rows {

@@ -56,8 +56,9 @@ const (
 type Limit struct {
 	// Warn is the change that is told, Fail the change that fails. Nil: none.
 	Warn, Fail *Margin
-	// Max is the value that head may not exceed whatever base has. Nil: none.
-	Max *float64
+	// Max is the value that head may not exceed whatever base has. MaxWarn is the one
+	// above which head is told, where base was not as high already. Nil: none.
+	Max, MaxWarn *float64
 	// Threshold is the measure's own rule against history. A [Static] one holds
 	// beside a base, too. Nil: the policy's.
 	Threshold *Threshold
@@ -67,7 +68,10 @@ type Limit struct {
 type Override struct {
 	// Benchmark is a pattern as in [path.Match], but * and ? match a slash, too:
 	// "fun_xdp/*" are all cases of a program, "fun_xdp*" also its static measures.
+	// Empty, beside a Kernel: all.
 	Benchmark string
+	// Kernel is a pattern of kernels by [bench.Testbed.HasKernel]; empty: any.
+	Kernel string
 	// Limits by measure. Each replaces the policy's limit of that measure, but
 	// keeps its Threshold where it has none.
 	Limits map[string]Limit
@@ -85,7 +89,7 @@ const DefaultBudget = 10 * time.Second
 
 // DefaultPolicy is the judgement of those who did not write one.
 func DefaultPolicy() Policy {
-	return Policy{
+	p := Policy{
 		Alpha:       0.01,
 		MinEffectNS: 1,
 		Limits: map[string]Limit{
@@ -94,13 +98,32 @@ func DefaultPolicy() Policy {
 		},
 		Threshold: Threshold{Test: TTest, Upper: pointer(0.99), MinSamples: 10, MaxSamples: 64},
 	}
+	for _, m := range bench.Measures() {
+		if most := m.KernelLimit(); most > 0 {
+			p.Limits[m.Name] = Limit{MaxWarn: pointer(DefaultMaxWarn * most)}
+		}
+	}
+	return p
+}
+
+// DefaultMaxWarn is the share of a limit of the kernel's above which a program is
+// told by default: while there is room left, and not where there is none. Nothing
+// fails by default, since a program that is above the limit does not load.
+const DefaultMaxWarn = 0.8
+
+// on is the policy for a testbed: without the overrides for other kernels.
+func (p Policy) on(t bench.Testbed) Policy {
+	p.Overrides = slices.DeleteFunc(slices.Clone(p.Overrides), func(o Override) bool {
+		return o.Kernel != "" && !t.HasKernel(o.Kernel)
+	})
+	return p
 }
 
 // limit is what may happen to a measure of a benchmark.
 func (p Policy) limit(benchmark, measure string) Limit {
 	l, _ := limitOf(p.Limits, measure)
 	for _, o := range p.Overrides {
-		if own, ok := limitOf(o.Limits, measure); ok && matches(o.Benchmark, benchmark) {
+		if own, ok := limitOf(o.Limits, measure); ok && (o.Benchmark == "" || matches(o.Benchmark, benchmark)) {
 			if own.Threshold == nil {
 				own.Threshold = l.Threshold
 			}
@@ -156,8 +179,11 @@ func (p Policy) Check() error {
 		}
 	}
 	for _, o := range p.Overrides {
-		if _, err := path.Match(o.Benchmark, ""); err != nil || o.Benchmark == "" {
+		if _, err := path.Match(o.Benchmark, ""); err != nil || o.Benchmark == "" && o.Kernel == "" {
 			bad("override %q: not a pattern", o.Benchmark)
+		}
+		if _, err := path.Match(o.Kernel, ""); err != nil {
+			bad("override %q: kernel %q is not a pattern", o.Benchmark, o.Kernel)
 		}
 		for name, l := range o.Limits {
 			for _, err := range l.check() {
@@ -199,8 +225,11 @@ func (l Limit) check() []error {
 			bad("%s is both a ratio and a number", what)
 		}
 	}
-	if l.Max != nil && !finite(*l.Max) {
+	if l.Max != nil && !finite(*l.Max) || l.MaxWarn != nil && !finite(*l.MaxWarn) {
 		bad("max is not a finite number")
+	}
+	if l.Max != nil && l.MaxWarn != nil && *l.MaxWarn > *l.Max {
+		bad("max warns above %v and fails above %v", *l.MaxWarn, *l.Max)
 	}
 	if l.Threshold != nil {
 		for _, err := range l.Threshold.check() {

@@ -100,8 +100,8 @@ type Comparison struct {
 	// Open tells that more rounds may still decide this row: it is judged,
 	// paired, Inconclusive, and has a look left.
 	Open bool `json:"open,omitempty"`
-	// Warn tells that the change surely exceeds the policy's warn margin while
-	// the row does not fail.
+	// Warn tells that the change surely exceeds the policy's warn margin, or that head
+	// came above the value that the policy warns of, while the row does not fail.
 	Warn bool `json:"warn,omitempty"`
 	// Fixed tells that an absolute limit is broken, which holds whatever base has and
 	// no waiver accepts.
@@ -141,6 +141,10 @@ type Comparison struct {
 	// T is Welch's or the paired t statistic with its two-sided p, for those
 	// who want the classical test. It decides nothing here.
 	T *TStatistic `json:"t,omitempty"`
+	// KernelLimit is the most that the kernel allows, in Unit, and Used the share of it
+	// that head has: 0.9 is 90%. Nil where the kernel has no limit of the measure.
+	KernelLimit *float64 `json:"kernel_limit,omitempty"`
+	Used        *float64 `json:"used,omitempty"`
 	// Limit is the policy's limit in words: "limit +3%", "limit +10, at most 900".
 	Limit string `json:"limit,omitempty"`
 	// Waived is the policy's waiver for the row, whether or not it still counts;

@@ -190,6 +190,32 @@ func (w *row) applyMax() {
 	}
 }
 
+// applyMaxWarn tells how much head has of what the kernel allows, and warns of what is
+// above the policy's value: where it came there, or came further. Who has been above
+// it for a year is not told each day.
+func (w *row) applyMaxWarn() {
+	if w.Head == nil || w.Verdict == Missing {
+		return
+	}
+	of := ""
+	if most := w.measure.KernelLimit(); most > 0 {
+		w.KernelLimit, w.Used = &most, pointer(*w.Head/most)
+		of = fmt.Sprintf("%.1f%% of the kernel's limit of %s", 100**w.Used, number(most))
+	}
+	warn := w.limit.MaxWarn
+	if warn == nil || *w.Head <= *warn || w.Judged && w.Verdict == Regressed || w.measure.Static && !w.measure.Exact {
+		return
+	}
+	if w.Base != nil && *w.Base > *warn && (!w.Exact || *w.Head <= *w.Base) {
+		return
+	}
+	w.Warn = true
+	if of == "" {
+		of = "above " + number(*warn)
+	}
+	w.warn("%s of %s is %s", w.Measure, number(*w.Head), of)
+}
+
 // setMedians shows the numbers of both sides, whatever becomes of the row.
 func (w *row) setMedians() {
 	median := func(r *bench.Result, of func(bench.Sample) float64) *float64 {

@@ -64,6 +64,7 @@ policy:
   overrides:
     - {benchmark: "two/*", latency: {fail: 1%, threshold: {test: static, upper: 2us, lower: 0.5}}}
     - {benchmark: one/default, memlock: {max: 4096, threshold: {test: t_test, upper: 0.9}}}
+    - {kernel: 5.*, used_maps: {max: 75%}, verified_insns: {max: {warn: 25%, fail: 500_000}}}
 `
 	got, err := Parse("dir/ebpf-bench.yml", []byte(src))
 	if err != nil {
@@ -87,6 +88,7 @@ policy:
 			Threshold: &gate.Threshold{Test: gate.Static, Upper: ptr(2000.), Lower: ptr(0.5), MinSamples: 20, MaxSamples: 64}}}},
 		{Benchmark: "one/default", Limits: map[string]gate.Limit{"memlock": {Max: ptr(4096.),
 			Threshold: &gate.Threshold{Test: gate.TTest, Upper: ptr(0.9), Lower: ptr(0.95), MinSamples: 20, MaxSamples: 64}}}},
+		{Kernel: "5.*", Limits: map[string]gate.Limit{"used_maps": {Max: ptr(48.)}, "verified_insns": {Max: ptr(500000.), MaxWarn: ptr(250000.)}}},
 	}
 	want := &Suite{
 		Version: 1, File: "dir/ebpf-bench.yml", Dir: "dir",

@@ -89,7 +89,10 @@ func (r *reader) overrides(n *yaml.Node, t gate.Threshold) []gate.Override {
 	var all []gate.Override
 	for _, e := range r.list(n, "overrides") {
 		o := gate.Override{Limits: map[string]gate.Limit{}}
-		known := fields{"benchmark": func(_, v *yaml.Node) { o.Benchmark = r.benchmarkPattern(v) }}
+		known := fields{
+			"benchmark": func(_, v *yaml.Node) { o.Benchmark = r.benchmarkPattern(v) },
+			"kernel":    func(_, v *yaml.Node) { o.Kernel = r.kernelPattern(v) },
+		}
 		for _, m := range measuresIn(e) {
 			known[m.Name] = func(_, v *yaml.Node) { o.Limits[m.Name] = r.limit(v, m, t) }
 		}
@@ -97,8 +100,8 @@ func (r *reader) overrides(n *yaml.Node, t gate.Threshold) []gate.Override {
 		r.mapping(e, "an override", known)
 		switch {
 		case len(r.found) > before:
-		case o.Benchmark == "":
-			r.fail(e, "benchmark: program/*", "an override needs the benchmark that it is for")
+		case o.Benchmark == "" && o.Kernel == "":
+			r.fail(e, "benchmark: program/*", "an override needs the benchmark or the kernel that it is for")
 		case len(o.Limits) == 0:
 			r.fail(e, "latency: {fail: 5%}", "an override without a measure changes nothing")
 		}
@@ -176,13 +179,26 @@ func (r *reader) benchmarkPattern(n *yaml.Node) string {
 	return w
 }
 
+// kernelPattern is a version of the kernel, or a pattern of several.
+func (r *reader) kernelPattern(n *yaml.Node) string {
+	w, ok := r.word(n, "kernel", "a version such as 6.1, or a pattern such as 5.*")
+	if !ok {
+		return ""
+	}
+	if _, err := path.Match(w, ""); err != nil || len(w) > maxPattern {
+		r.fail(n, "6.1, 5.* or 6.8.0-*-azure", "%s is not a pattern", quote(w))
+		return ""
+	}
+	return w
+}
+
 // limit reads what may happen to one measure.
 func (r *reader) limit(n *yaml.Node, m bench.Measure, t gate.Threshold) gate.Limit {
 	var l gate.Limit
 	r.mapping(n, m.Name, fields{
 		"warn": func(_, v *yaml.Node) { l.Warn = r.margin(v, "warn", m) },
 		"fail": func(_, v *yaml.Node) { l.Fail = r.margin(v, "fail", m) },
-		"max":  func(_, v *yaml.Node) { l.Max = r.quantity(v, "max", m) },
+		"max":  func(_, v *yaml.Node) { l.Max, l.MaxWarn = r.most(v, m) },
 		"threshold": func(_, v *yaml.Node) {
 			own := r.threshold(v, &m, t)
 			l.Threshold = &own
@@ -193,6 +209,46 @@ func (r *reader) limit(n *yaml.Node, m bench.Measure, t gate.Threshold) gate.Lim
 		r.fail(n, "warn is the smaller one: it tells before fail does", "warn of %s is above fail", m.Name)
 	}
 	return l
+}
+
+// most reads what head may not exceed: one value, which fails, or one to warn of and
+// one to fail at.
+func (r *reader) most(n *yaml.Node, m bench.Measure) (fail, warn *float64) {
+	if n.Kind != yaml.MappingNode {
+		return r.share(n, "max", m), nil
+	}
+	before := len(r.found)
+	r.mapping(n, "max", fields{
+		"warn": func(_, v *yaml.Node) { warn = r.share(v, "max", m) },
+		"fail": func(_, v *yaml.Node) { fail = r.share(v, "max", m) },
+	})
+	switch {
+	case len(r.found) > before:
+	case fail == nil && warn == nil:
+		r.fail(n, "max: {warn: 80%, fail: 95%}", "max of %s has neither warn nor fail", m.Name)
+	case fail != nil && warn != nil && *warn > *fail:
+		r.fail(n, "warn is the smaller one: it tells before fail does", "warn of %s is above fail", m.Name)
+	}
+	return fail, warn
+}
+
+// share reads a number of a measure's unit, or a percentage of what the kernel allows
+// of it.
+func (r *reader) share(n *yaml.Node, what string, m bench.Measure) *float64 {
+	if ratio, ok := parsePercent(n.Value); ok && n.Kind == yaml.ScalarNode {
+		most := m.KernelLimit()
+		switch {
+		case most == 0:
+			r.fail(n, "write a number of "+m.Unit, "the kernel has no limit of %s that %s could be of", m.Name, quote(n.Value))
+			return nil
+		case ratio > 1:
+			r.fail(n, "", "%s of %s is above the kernel's own limit", what, m.Name)
+			return nil
+		}
+		q := ratio * most
+		return &q
+	}
+	return r.quantity(n, what, m)
 }
 
 // timed tells that a measure is a time, for which a number alone says nothing.

@@ -183,7 +183,7 @@ func (c *comment) all() {
 		}
 		c.printf("\n")
 	}
-	for _, s := range []string{floors(c.s.rows), c.s.others()} {
+	for _, s := range []string{floors(c.s.rows), c.s.limits(), c.s.others()} {
 		if s != "" {
 			c.printf("%s\n\n", escape(s, maxParagraph))
 		}

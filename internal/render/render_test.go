@@ -130,8 +130,33 @@ func reports() map[string]*gate.Report {
 		},
 		Summary: "fun_xdp/worst latency is 236.9 ns; 1 regressed, 1 inconclusive.",
 	}
+	budget := &gate.Report{
+		Verdict: gate.Pass, Asked: true, Base: base, Head: head, Testbed: host, Seed: 1,
+		Comparisons: []gate.Comparison{
+			noisy("xdp_lb/worst", gate.Pass, 98.6, 98.7, -.008, .01),
+			exact("xdp_lb", bench.VerifiedInsns, gate.Regressed, 700_000, 905_000),
+			exact("xdp_lb", bench.MaxStackDepth, gate.Pass, 496, 496),
+			exact("other", bench.MaxStackDepth, gate.Pass, 128, 128),
+			exact("other", bench.UsedMaps, gate.Pass, 2, 2),
+			exact("new", bench.UsedMaps, gate.Added, 0, 60),
+			exact("xdp_lb", bench.ProgSize, gate.Regressed, 400, 500),
+		},
+		Summary: "nothing is worse than its limit allows; 1 passed.",
+	}
+	for i, most := range []float64{0, 1e6, 512, 512, 64, 64} {
+		if c := &budget.Comparisons[i]; most > 0 {
+			c.KernelLimit, c.Used, c.Judged = p(most), p(*c.Head/most), false
+		}
+	}
+	b := budget.Comparisons
+	b[6].Judged = false
+	b[5].Base, b[5].Change = nil, nil
+	b[1].Warn, b[5].Warn = true, true
+	b[1].Warnings = []string{"verified_insns of 905,000 is 90.5% of the kernel's limit of 1,000,000"}
+	b[5].Warnings = []string{"used_maps of 60 is 93.8% of the kernel's limit of 64"}
+
 	return map[string]*gate.Report{
-		"mixed": mixed, "pass": pass, "single": single, "history": history,
+		"mixed": mixed, "budget": budget, "pass": pass, "single": single, "history": history,
 		"empty":    {Asked: true, Base: base, Head: head, Summary: "nothing was judged: there are no results."},
 		"improved": {Asked: true, Verdict: gate.Improved, Base: base, Head: head, Testbed: host, Comparisons: []gate.Comparison{noisy("fun_xdp/worst", gate.Improved, 236.9, 98.6, -.59, -.57)}, Summary: "fun_xdp/worst is 2.40× faster (limit +5%); 1 improved."},
 	}

@@ -2,6 +2,7 @@ package render
 
 import (
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -27,14 +28,20 @@ type sheet struct {
 	net      bool    // some row has a floor
 	// alone tells that head was held against nothing, so that no row has a verdict.
 	alone bool
+	// most are, of each measure that the kernel has a limit for, the programs that
+	// use most of it.
+	most map[string]*gate.Comparison
 }
 
 func newSheet(r *gate.Report) *sheet {
-	s := &sheet{alone: r.Base == nil && r.Baseline == nil}
+	s := &sheet{alone: r.Base == nil && r.Baseline == nil, most: map[string]*gate.Comparison{}}
 	for i := range r.Comparisons {
 		c := &r.Comparisons[i]
+		if m := s.most[c.Measure]; c.Used != nil && c.KernelLimit != nil && (m == nil || *c.Used > *m.Used) {
+			s.most[c.Measure] = c
+		}
 		switch {
-		case c.Judged, c.Verdict == gate.Missing:
+		case c.Judged, c.Warn, c.Verdict == gate.Missing:
 			s.rows = append(s.rows, c)
 		case c.Verdict == gate.Added && c.Kind == bench.Static:
 			if !detail[c.Measure] {
@@ -44,9 +51,9 @@ func newSheet(r *gate.Report) *sheet {
 			s.rows = append(s.rows, c)
 		case c.Exact && c.Base != nil && c.Head != nil && *c.Base == *c.Head:
 			s.same++
-		case detail[c.Measure] && !c.Warn:
+		case detail[c.Measure]:
 			s.details++
-		case c.Exact, c.Warn:
+		case c.Exact:
 			s.rows = append(s.rows, c)
 		case c.Kind == bench.Static:
 			// One reading of a clock; JSON has it.
@@ -164,6 +171,8 @@ func boundary(c *gate.Comparison) string {
 // verdict is the last word of a row. What nobody judges has none.
 func (s *sheet) verdict(c *gate.Comparison) string {
 	switch {
+	case c.Warn && !c.Judged:
+		return "warning"
 	case s.alone && c.Verdict == gate.Added:
 		return ""
 	case c.Verdict == gate.Added, c.Verdict == gate.Missing:
@@ -197,12 +206,12 @@ const (
 
 func (s *sheet) mark(c *gate.Comparison) mark {
 	switch {
+	case c.Warn:
+		return doubtful
 	case s.alone && c.Verdict == gate.Added:
 		return told
 	case c.Verdict == gate.Added:
 		return added
-	case c.Warn:
-		return doubtful
 	case !c.Judged:
 		return told
 	}
@@ -244,6 +253,22 @@ func floors(rows []*gate.Comparison) string {
 		return ""
 	}
 	return "an empty program reads " + strings.Join(parts, ", ") + "; net is the change without it"
+}
+
+// limits says how much of the kernel's limits is used: the most of each, from a tenth
+// on.
+func (s *sheet) limits() string {
+	const worthTelling = 0.1
+	var parts []string
+	for _, measure := range slices.SortedFunc(maps.Keys(s.most), bench.MeasureOrder) {
+		if c := s.most[measure]; *c.Used >= worthTelling {
+			parts = append(parts, fmt.Sprintf("%.0f%% of %s %s (%s)", 100**c.Used, quantity(*c.KernelLimit, c.Unit), clean(c.Measure), name(c.Benchmark)))
+		}
+	}
+	if parts == nil {
+		return ""
+	}
+	return "of the kernel's limits, " + strings.Join(parts, ", ")
 }
 
 // power says what the run could have shown: of the judged noisy rows, the least

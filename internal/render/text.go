@@ -38,6 +38,9 @@ func Text(w io.Writer, r *gate.Report, o Options) error {
 	if f := floors(s.rows); f != "" {
 		t.line("net:  ", f)
 	}
+	if l := s.limits(); l != "" {
+		t.line("uses: ", l)
+	}
 	if p := power(s.rows); p != "" {
 		t.line("sees: ", p)
 	}
