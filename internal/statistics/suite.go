@@ -33,6 +33,7 @@ type row struct {
 	next    func() round
 	effect  float64
 	rounds  []round
+	keys    []uint64 // of the rounds at the margin, sorted; see key
 	verdict gate.Verdict
 }
 
@@ -48,7 +49,7 @@ func (u rule) session(rows []*row) {
 			for len(w.rounds) < n {
 				w.rounds = append(w.rounds, w.next().slower(w.effect))
 			}
-			slow[i], fast[i], notSlow[i] = u.p(w.rounds)
+			slow[i], fast[i], notSlow[i] = u.p(w)
 			slow[i] /= spending[k]
 			fast[i] /= spending[k]
 		}
@@ -76,61 +77,86 @@ func (u rule) session(rows []*row) {
 	}
 }
 
-// p are the p-values of being slower by more than the margin, faster by more, and
-// slower by less.
-func (u rule) p(rounds []round) (slow, fast, notSlow float64) {
+// p are the p-values of a row's being slower by more than the margin, faster by more,
+// and slower by less.
+func (u rule) p(w *row) (slow, fast, notSlow float64) {
+	n := len(w.rounds)
 	if u.test == gate.PairedT {
-		y, z := make([]float64, len(rounds)), make([]float64, len(rounds))
-		for i, r := range rounds {
-			g := u.margin * (r.a - r.floor)
-			y[i] = (r.b - r.a - g) / (r.a/2 + r.b/2)
-			z[i] = (r.b - r.a + g) / (r.a/2 + r.b/2)
+		y, z := make([]float64, n), make([]float64, n)
+		for i, r := range w.rounds {
+			y[i], z[i] = u.y(r, 1), u.y(r, -1)
 		}
 		return oneSided(y, 1), oneSided(z, -1), oneSided(y, -1)
 	}
-	at := func(side float64) (less, more int) {
-		return rankSums(len(rounds), func(i int) float64 {
-			r := rounds[i]
-			return (r.b - r.a - side*u.margin*(r.a-r.floor)) / (r.a/2 + r.b/2)
-		})
-	}
-	n := len(rounds)
 	p := func(sum int) float64 { return stats.SignedRankAtMost(n*(n+1)/2-sum, n) }
-	less, more := at(1)
+	// The rounds of earlier looks are in order already.
+	s := scratch.Get().(*[]uint64)
+	defer scratch.Put(s)
+	keys := (*s)[:0]
+	for _, r := range w.rounds[len(w.keys):] {
+		keys = append(keys, key(u.y(r, 1)))
+	}
+	slices.Sort(keys)
+	w.keys = merge(w.keys, keys)
+	less, more := rankSums(w.keys)
 	slow, fast, notSlow = p(more), 1, p(less)
 	// Whoever is surely faster by more than the margin is more surely not slower: no
 	// level of Holm's is above alpha.
 	if notSlow <= u.alpha {
-		less, _ = at(-1)
+		keys = keys[:0]
+		for _, r := range w.rounds {
+			keys = append(keys, key(u.y(r, -1)))
+		}
+		slices.Sort(keys)
+		less, _ = rankSums(keys)
 		fast = p(less)
 	}
+	*s = keys
 	return slow, fast, notSlow
 }
 
-// rankSums are the numbers of pairs, each with itself included, whose sums are below
-// and above 0: the signed-rank statistics of n values, ties and zeros counted for
-// neither side, as [stats.Shift] has them.
-func rankSums(n int, value func(i int) float64) (less, more int) {
-	k := scratch.Get().(*[]uint64)
-	defer scratch.Put(k)
-	keys := (*k)[:0]
-	for i := range n {
-		y := value(i)
-		key := math.Float64bits(math.Abs(y)) << 1 // by size, and there the positive ones last
-		if y > 0 {
-			key |= 1
-		}
-		keys = append(keys, key)
+// y is what the tests are of: the change of a round beyond the margin, or beyond the
+// mirrored one for a side of -1.
+func (u rule) y(r round, side float64) float64 {
+	return (r.b - r.a - side*u.margin*(r.a-r.floor)) / (r.a/2 + r.b/2)
+}
+
+// key sorts numbers by size, and of equal ones those above 0 last.
+func key(y float64) uint64 {
+	k := math.Float64bits(math.Abs(y)) << 1
+	if y > 0 {
+		k |= 1
 	}
-	*k = keys
-	slices.Sort(keys)
+	return k
+}
+
+// merge puts sorted keys into sorted keys, from the end, where there is room.
+func merge(into, keys []uint64) []uint64 {
+	i, j := len(into)-1, len(keys)-1
+	into = append(into, keys...)
+	for k := len(into) - 1; j >= 0; k-- {
+		if i >= 0 && into[i] > keys[j] {
+			into[k] = into[i]
+			i--
+		} else {
+			into[k] = keys[j]
+			j--
+		}
+	}
+	return into
+}
+
+// rankSums are the numbers of pairs, each with itself included, whose sums are below
+// and above 0: the signed-rank statistics of the numbers with these sorted keys, ties
+// and zeros counted for neither side, as [stats.Shift] has them.
+func rankSums(keys []uint64) (less, more int) {
 	tied, size := 0, uint64(0) // negative ones as large as the present one
-	for i, key := range keys {
-		if key>>1 != size {
-			tied, size = 0, key>>1
+	for i, k := range keys {
+		if k>>1 != size {
+			tied, size = 0, k>>1
 		}
 		switch {
-		case key&1 == 1:
+		case k&1 == 1:
 			more += i + 1 - tied
 		case size > 0:
 			tied++
@@ -140,6 +166,7 @@ func rankSums(n int, value func(i int) float64) (less, more int) {
 	return less, more
 }
 
+// scratch is memory for keys, which one look after the other needs.
 var scratch = sync.Pool{New: func() any { return new([]uint64) }}
 
 // oneSided is the p-value of the t-test that the mean lies on that side of 0.
@@ -192,13 +219,18 @@ func (u rule) slowMode(rounds []round) bool {
 	// As seen from below the estimate, more rounds are slow and fewer fast. So where
 	// the guard is silent there, it is silent at the estimate, which need not be
 	// found: it is above whatever more than half of all sums are above.
+	keys := make([]uint64, n)
 	middle := stats.Median(t)
-	for _, below := range []float64{0.1, 0.5, 1} {
+	for _, below := range []float64{0.2, 1} {
 		center := middle - below*margin
 		if guards(center) {
 			break
 		}
-		if _, more := rankSums(n, func(i int) float64 { return d[i] - center*w[i] }); more > n*(n+1)/4 {
+		for i := range keys {
+			keys[i] = key(d[i] - center*w[i])
+		}
+		slices.Sort(keys)
+		if _, more := rankSums(keys); more > n*(n+1)/4 {
 			return false
 		}
 	}

@@ -83,8 +83,11 @@ func (s study) falseAlarms() string {
 				return has(rows, gate.Regressed)
 			})
 			// At the limit hardly anything is decided early, so that a suite takes
-			// five times as long.
+			// five times as long: fewer of them.
 			worst := max(s.suites*2/5, 1)
+			if m > 20 {
+				worst = max(s.suites/10, 1)
+			}
 			at := s.count(key+" worst", worst, func(rnd *rand.Rand) bool {
 				rows := suite(rnd, n, m, u.margin)
 				u.session(rows)
