@@ -41,8 +41,8 @@ func TestTooFewStoredRuns(t *testing.T) {
 	}{
 		{"too few", newRun("h", "", result("latency", 0, 999)), stored("latency", varied[:9]...), p, false, gate.Inconclusive, "9 of 10 runs: not judged yet."},
 		{"one is new", two(100), both, p, false, gate.Inconclusive, "1 of 10 runs: not judged yet; 1 passed."},
-		{"one is new, one beyond", two(110), both, p, true, gate.Regressed, "p/x is 10.0% slower"},
-		{"one is new, one does not vary", two(7), constant, p, true, gate.Inconclusive, "p/new latency could not be decided: 1 of 10 runs (t_test, upper 0.99); 2 inconclusive."},
+		{"one is new, one beyond", two(110), both, p, true, gate.Inconclusive, "p/x latency could not be decided: a first alarm, beyond the boundary of 10 runs: a second in a row is a regression (t_test, upper 0.995); 2 inconclusive."},
+		{"one is new, one does not vary", two(7), constant, p, true, gate.Inconclusive, "p/new latency could not be decided: 1 of 10 runs (t_test, upper 0.995); 2 inconclusive."},
 		{"exact ones are judged by one run", newRun("h", "", result("latency", 0, 100), static(bench.VerifiedInsns, 51)), exact, p, true, gate.Regressed, "p/x verified_insns went from 50 to 51"},
 		{"a maximum", newRun("h", "", result("latency", 0, 100)), stored("latency", varied[:3]...), capped, true, gate.Regressed, "p/x latency is 100"},
 		{"a new program is rejected", rejected, stored("latency", varied[:3]...), p, true, gate.Inconclusive, "p/x latency could not be decided: 3 of 10 runs"},

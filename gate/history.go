@@ -21,6 +21,14 @@ import (
 // boundary is then that value. Other exact measures are held against the newest
 // value, by their limit. A maximum and a static threshold hold without history.
 //
+// A measure's own threshold stands as it is written. The policy's holds for the suite,
+// since a rule that alarms once in a hundred runs of a benchmark alarms in every fifth
+// run of twenty, and in whole suites when a host is slow: see [Threshold.shared], and
+// one alarm is not a regression but Inconclusive, until the next run has it, too.
+//
+// What the newest stored run that has anything in common with head had, and head has
+// not, is Missing, if it is judged.
+//
 // The history of a series begins at its last change point; see [History].
 //
 // Nobody asks for a comparison by measuring one side. So where nothing is stored to
@@ -47,6 +55,7 @@ func CompareHistory(head *bench.Run, history []*bench.Run, p Policy) *Report {
 		r.Programs = slices.DeleteFunc(slices.Clone(head.Programs), func(p bench.ProgramResult) bool { return p.Outcome == bench.Accepted })
 	}
 	var few []string // the reasons of rows with too few stored runs
+	shared := p.Threshold.shared(sharing(head, series, p))
 	rows := make([]*row, len(head.Results))
 	parallel(len(rows), func(i int) {
 		if head.Results[i].Benchmark == bench.Control {
@@ -54,25 +63,32 @@ func CompareHistory(head *bench.Run, history []*bench.Run, p Policy) *Report {
 		}
 		w := newRow(nil, &head.Results[i], head.Time, p)
 		w.skipped = skipReason(r.Skipped, w.Benchmark)
-		w.againstHistory(series.of(w.head), p.Threshold)
+		w.againstHistory(series.of(w.head), shared)
 		w.settleWaiver()
 		w.applyMax()
 		w.applyStatic()
 		w.applyMaxWarn()
 		rows[i] = w
 	})
-	for _, w := range rows {
+	var first *row // with a first alarm
+	for _, w := range append(rows, vanished(head, runs, p)...) {
 		if w == nil {
 			continue
 		}
 		if w.Judged && w.Verdict == Inconclusive && w.few {
 			few = append(few, w.Reason)
 		} else {
-			r.Asked = r.Asked || w.Judged && w.Verdict == Inconclusive
+			r.Asked = r.Asked || w.Judged && (w.Verdict == Inconclusive || w.Verdict == Missing)
+		}
+		if w.first && w.Verdict == Inconclusive {
+			first = w
 		}
 		r.Comparisons = append(r.Comparisons, w.Comparison)
 	}
 	r.conclude(o)
+	if r.Hint != "" && first != nil {
+		r.Hint = "measure again, or side by side with what there was before: gate run --base " + orRef(runs[0].Revision)
+	}
 	switch {
 	case len(head.Results)+len(head.Programs)+len(head.Skipped) == 0:
 		r.Asked = true // nothing measured is not the same as nothing asked
@@ -87,6 +103,62 @@ func CompareHistory(head *bench.Run, history []*bench.Run, p Policy) *Report {
 		r.Summary = "nothing to compare with: no stored run has a measure of these benchmarks that has a limit."
 	}
 	return r
+}
+
+// orRef is a revision as --base takes it.
+func orRef(r bench.Revision) string {
+	if r.Commit == "" || r.Dirty {
+		return "REF"
+	}
+	return r.Commit[:min(12, len(r.Commit))]
+}
+
+// sharing is the number of rows that the policy's threshold judges.
+func sharing(head *bench.Run, past series, p Policy) int {
+	m := 0
+	for i := range head.Results {
+		r := &head.Results[i]
+		kind := measureOf(r.Measure)
+		if l := p.limit(r.Benchmark, r.Measure); l.Fail != nil && l.Threshold == nil && !kind.Exact && !kind.Static &&
+			r.Benchmark != bench.Control && len(past.of(r)) > 0 {
+			m++
+		}
+	}
+	return m
+}
+
+// vanished are the judged rows of what stored runs had and head has not. Runs are
+// newest first, and any of them may be of another suite, so that the newest that
+// shares a benchmark with head tells what was there. A helper or map that is no
+// longer used is not missed.
+func vanished(head *bench.Run, runs []*bench.Run, p Policy) []*row {
+	benchmarks, there := map[string]bool{}, series{}
+	for i := range head.Results {
+		r := &head.Results[i]
+		benchmarks[r.Benchmark] = true
+		there[[2]string{r.Benchmark, r.Measure}] = []stored{{}}
+	}
+	i := slices.IndexFunc(runs, func(run *bench.Run) bool {
+		return slices.ContainsFunc(run.Results, func(r bench.Result) bool { return benchmarks[r.Benchmark] && r.Benchmark != bench.Control })
+	})
+	if i < 0 {
+		return nil
+	}
+	var rows []*row
+	for k := range runs[i].Results {
+		r := &runs[i].Results[k]
+		_, _, member := bench.SplitMember(r.Measure)
+		if r.Benchmark == bench.Control || len(r.Samples) == 0 || there.of(r) != nil || member && benchmarks[r.Benchmark] {
+			continue
+		}
+		w := newRow(r, nil, head.Time, p)
+		if w.Judged || w.limit.Threshold != nil {
+			w.Judged = true
+			w.missing(head)
+			rows = append(rows, w)
+		}
+	}
+	return rows
 }
 
 // tooEarly is the sentence of a report in which nothing speaks against head, and
@@ -124,7 +196,7 @@ func parallel(n int, do func(i int)) {
 
 // againstHistory judges a row by stored results, newest first: by its own
 // threshold where it has one, else by its limit if it is exact, else by the
-// policy's threshold.
+// policy's threshold t, as all rows share it.
 func (w *row) againstHistory(past []stored, t Threshold) {
 	own := w.limit.Threshold
 	w.Judged = w.Judged || own != nil
@@ -143,7 +215,7 @@ func (w *row) againstHistory(past []stored, t Threshold) {
 	case len(past) == 0:
 		w.added()
 	case own != nil:
-		w.judgeThreshold(past, *own)
+		w.judgeThreshold(past, *own, false)
 	case w.Exact && !noisy(past[0].result):
 		w.base = past[0].result
 		w.judgeExact()
@@ -151,7 +223,7 @@ func (w *row) againstHistory(past []stored, t Threshold) {
 		w.base = past[0].result
 		w.tellOnce()
 	default:
-		w.judgeThreshold(past, t)
+		w.judgeThreshold(past, t, true)
 	}
 }
 

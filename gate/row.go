@@ -22,6 +22,8 @@ type row struct {
 	skipped string
 	// few tells that too few runs are stored for a rule against history.
 	few bool
+	// first tells of an alarm against history that the run before did not have.
+	first bool
 	// byThreshold tells that a rule against history gave the verdict.
 	byThreshold bool
 	// accepted is the change that a waiver accepts, unwaived the fail margin that

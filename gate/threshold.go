@@ -58,7 +58,7 @@ func (t Test) Limits() (least, most float64, closed bool) {
 	switch t {
 	case Static:
 		return -maxLimit, maxLimit, true
-	case ZScore, TTest, LogNormal:
+	case ZScore, TTest, LogNormal: // see percentile
 		return 0.5, 1, false
 	default:
 		return 0, maxLimit, true
@@ -106,6 +106,24 @@ func (t Threshold) mirrored() Threshold {
 	}
 	return t
 }
+
+// shared is the rule for one of m rows that it judges: their limits are so much
+// farther out that all of them together alarm as seldom as the rule says of one,
+// p = 1 - (1-p)/m (Bonferroni). Multiples and shares are no probabilities, and stay.
+func (t Threshold) shared(m int) Threshold {
+	if m < 2 || !t.Test.percentile() {
+		return t
+	}
+	for _, q := range []**float64{&t.Lower, &t.Upper} {
+		if *q != nil {
+			*q = pointer(1 - (1-**q)/float64(m))
+		}
+	}
+	return t
+}
+
+// percentile tells the tests whose limits are percentiles.
+func (t Test) percentile() bool { return t == ZScore || t == TTest || t == LogNormal }
 
 // least is the number of values below which the rule says nothing.
 func (t Threshold) least() int {
@@ -186,7 +204,7 @@ func (t Threshold) words() string {
 		if side.q == nil {
 			continue
 		}
-		n := strconv.FormatFloat(*side.q, 'g', -1, 64)
+		n := strconv.FormatFloat(*side.q, 'g', 6, 64)
 		switch t.Test {
 		case Static:
 			n = number(*side.q)
@@ -198,9 +216,13 @@ func (t Threshold) words() string {
 	return strings.Join(parts, ", ")
 }
 
+// maxStreak is the number of alarms before head's that are looked for: where there
+// are more the series has a change point.
+const maxStreak = 4
+
 // judgeThreshold holds the median of the row against the boundary that the past
-// ones, newest first, give.
-func (w *row) judgeThreshold(past []stored, t Threshold) {
+// ones, newest first, give. With twice, one alarm decides nothing.
+func (w *row) judgeThreshold(past []stored, t Threshold, twice bool) {
 	w.setMedians()
 	if w.Head == nil {
 		w.inconclusive("not measured")
@@ -217,7 +239,11 @@ func (w *row) judgeThreshold(past []stored, t Threshold) {
 		}
 	}
 	x, since, reason := w.history(past, t)
-	b := t.Boundary(x)
+	streak := 0
+	if twice {
+		streak = w.streak(t, x)
+	}
+	b := t.Boundary(x[streak:])
 	w.Boundary = &b
 	if reason == "" && b.Samples < t.least() {
 		w.few = true
@@ -229,7 +255,7 @@ func (w *row) judgeThreshold(past []stored, t Threshold) {
 		}
 		return
 	}
-	x = x[:b.Samples]
+	x = x[streak:][:b.Samples]
 	w.setRatio(stats.Mean(x), *w.Head)
 	if !judged {
 		return
@@ -237,6 +263,37 @@ func (w *row) judgeThreshold(past []stored, t Threshold) {
 	w.byThreshold = true
 	w.holdAgainst(b, x)
 	w.acceptAlarm(stats.Mean(x))
+	switch {
+	case !twice || w.Verdict != Regressed:
+	case streak == 0:
+		w.first = true
+		w.inconclusive(fmt.Sprintf("a first alarm, beyond the boundary of %d runs: a second in a row is a regression", len(x)))
+	case w.Reason != "":
+		w.Reason += fmt.Sprintf(", %d times in a row", streak+1)
+	}
+}
+
+// streak is the number of runs directly before head that lie beyond the boundary of
+// the runs before them, together with head: the fewest that do, 0 for none. They are
+// no part of the history that head is held against, or else two slow runs would
+// widen it until a third one passes.
+func (w *row) streak(t Threshold, x []float64) int {
+	for n := 1; n <= min(maxStreak, len(x)-1); n++ {
+		bad := w.bad(t.Boundary(x[n:]))
+		beyond := func(v float64) bool { return w.sign()*(v-*bad) > 0 }
+		if bad != nil && beyond(*w.Head) && !slices.ContainsFunc(x[:n], func(v float64) bool { return !beyond(v) }) {
+			return n
+		}
+	}
+	return 0
+}
+
+// bad is the limit on the side where head is worse.
+func (w *row) bad(b Boundary) *float64 {
+	if w.sign() < 0 {
+		return b.Lower
+	}
+	return b.Upper
 }
 
 // holdAgainst gives the verdict of a value beside a boundary of the values x.
@@ -251,9 +308,9 @@ func (w *row) holdAgainst(b Boundary, x []float64) {
 		b.Lower, b.Upper = pointer(x[0]), pointer(x[0])
 		w.Boundary = &b
 	}
-	bad, good := b.Upper, b.Lower
+	bad, good := w.bad(b), b.Lower
 	if w.sign() < 0 {
-		bad, good = good, bad
+		good = b.Upper
 	}
 	beyond := fmt.Sprintf("beyond the boundary of %d runs", len(x))
 	if len(x) == 1 {

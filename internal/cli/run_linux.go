@@ -208,6 +208,9 @@ func (c Command) judge(f runFlags, p gate.Policy, s *store.Store, res *runner.Re
 		for _, pr := range problems {
 			fmt.Fprintf(c.Stderr, "warning: not counted: %v\n", pr)
 		}
+		if len(f.only) > 0 {
+			onlyOf(res.Head, history)
+		}
 		report = gate.CompareHistory(res.Head, history, p)
 	}
 	if f.noStore {
@@ -224,7 +227,18 @@ func (c Command) judge(f runFlags, p gate.Policy, s *store.Store, res *runner.Re
 	return report, nil
 }
 
-// history loads the stored runs of the branch and testbed of r.
+// onlyOf leaves stored runs what head measured of them: what --only left out is not
+// missed.
+func onlyOf(head *bench.Run, history []*bench.Run) {
+	for _, h := range history {
+		h.Results = slices.DeleteFunc(h.Results, func(r bench.Result) bool {
+			return !slices.ContainsFunc(head.Results, func(m bench.Result) bool { return m.Benchmark == r.Benchmark })
+		})
+	}
+}
+
+// history loads the stored runs of the branch and testbed of r, without what judging
+// by them has no use for.
 func history(s *store.Store, r *bench.Run) ([]*bench.Run, []store.Problem) {
 	entries, problems := s.List(store.Filter{Branch: r.Revision.Branch, Testbed: r.Testbed.Slug()})
 	var runs []*bench.Run
@@ -234,7 +248,7 @@ func history(s *store.Store, r *bench.Run) ([]*bench.Run, []store.Problem) {
 			problems = append(problems, store.Problem{Path: e.Path, Err: err})
 			continue
 		}
-		runs = append(runs, h)
+		runs = append(runs, store.Compact(h))
 	}
 	return runs, problems
 }

@@ -22,15 +22,18 @@ func TestRemarks(t *testing.T) {
 	}
 	waived, layout, plain := row("p/waived", gate.Pass, 0.01), row("p/layout", gate.Improved, 0.02), row("p/plain", gate.Pass, 0.03)
 	waived.Waived = &gate.Waived{Used: true, Age: &days}
+	young := row("p/young", gate.Pass, 0.01)
+	young.Waived = &gate.Waived{Used: true, Until: "2027-01-31"}
 	layout.Layout = true
 	plain.Outliers = &gate.Outliers{Worse: 3, Better: 1}
-	r := &gate.Report{Asked: true, Verdict: gate.Pass, Comparisons: []gate.Comparison{waived, layout, plain}, Summary: "s"}
+	r := &gate.Report{Asked: true, Verdict: gate.Pass, Comparisons: []gate.Comparison{waived, layout, plain, young}, Summary: "s"}
 	var b bytes.Buffer
 	if err := Text(&b, r, Options{}); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
 		"pass, waived for 12 days",
+		"pass, waived until 2027-01-31",
 		"improved, layout",
 		"this run finds nine in ten slowdowns of 1.0% (p/waived) to 3.0% (p/plain)",
 		"4 of 20 rounds lie outside Tukey's fences (3 slower, 1 faster)",

@@ -181,7 +181,7 @@ func (s *sheet) verdict(c *gate.Comparison) string {
 		if c.Waived.Age != nil {
 			return fmt.Sprintf("pass, waived for %s", plural(*c.Waived.Age, "day"))
 		}
-		return "pass, waived"
+		return "pass, waived until " + c.Waived.Until
 	case c.Layout && (c.Verdict == gate.Regressed || c.Verdict == gate.Improved):
 		return c.Verdict.String() + ", layout"
 	case c.Warn:
