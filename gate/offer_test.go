@@ -56,13 +56,16 @@ func TestOfferedWaiversAccept(t *testing.T) {
 	}
 }
 
-// Against history an alarm is accepted, too.
+// Against history an alarm is accepted, too, here the second in a row.
 func TestOfferedWaiversAcceptAlarms(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(2, 2))
 	var past []*bench.Run
 	for i := range 20 {
 		run := newRun("r"+string(rune('a'+i)), "", result("latency", 0, 100+rnd.NormFloat64()))
 		run.Time = run.Time.Add(-time.Duration(i) * time.Hour)
+		if i == 0 {
+			run.Results[0] = result("latency", 0, 150)
+		}
 		past = append(past, run)
 	}
 	head := newRun("head", "", result("latency", 0, 150))
