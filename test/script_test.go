@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 		"gate": func() {
 			os.Exit(cli.Command{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}.Main(os.Args))
 		},
-		"agent": func() { os.Exit(agent()) },
+		"agent": func() { os.Exit(testkernel.Agent()) },
 	})
 }
 
@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 //	mkrun FILE [KEY=VALUE]... write a run file; see [mkrun]
 //	repeat N CMD ARG...    run a command N times; it must succeed each time
 //	ntimes N TEXT          the last standard output contains TEXT N times
-//	agent [FLAG]... NAME... a tracing agent, see [agent]
+//	agent [FLAG]... NAME... a tracing agent, see [testkernel.Agent]
 //	shown COMMAND          a command line of a document, see [TestDocsRun]
 //
 // The condition [root] is what it says. $EXAMPLE is a copy of examples/fun-xdp, $TOP

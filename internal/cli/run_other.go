@@ -18,6 +18,10 @@ func (c Command) measureStaged() *cobra.Command {
 	return needsLinux("measure", "Measure what was staged")
 }
 
+func (c Command) supervise() *cobra.Command {
+	return needsLinux("supervise", "Start an agent")
+}
+
 // needsLinux stands for a verb that measures, where nothing can be measured.
 func needsLinux(name, short string) *cobra.Command {
 	return &cobra.Command{

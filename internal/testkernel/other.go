@@ -23,3 +23,6 @@ func NoLeaks(testing.TB) {}
 
 // NetNS skips the test outside Linux.
 func NetNS(t testing.TB) { t.Helper(); Require(t, Net) }
+
+// Agent fails outside Linux.
+func Agent() int { return 1 }

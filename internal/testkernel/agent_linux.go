@@ -1,4 +1,4 @@
-package test
+package testkernel
 
 import (
 	"flag"
@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -16,12 +17,12 @@ import (
 	"github.com/cilium/ebpf/link"
 )
 
-// agent is a tracing agent as others write them, which the scripts start: it
-// loads programs, attaches them to every system call, and says so. Its flags are
-// the ways in which agents misbehave.
+// Agent is a tracing agent as others write them, which tests start: it loads
+// programs, attaches them to every system call, and says so. Its flags are the ways
+// in which agents misbehave. It returns an exit code.
 //
 //	agent [flags] NAME[=INSTRUCTIONS]...
-func agent() int {
+func Agent() int {
 	flags := flag.NewFlagSet("agent", flag.ExitOnError)
 	late := flags.Duration("late", 0, "wait before the last program is loaded")
 	deaf := flags.Bool("deaf", false, "ignore SIGTERM")
@@ -30,13 +31,14 @@ func agent() int {
 	quiet := flags.Bool("quiet", false, "do not say when it is ready")
 	_ = flags.Parse(os.Args[1:])
 	if *daemon {
-		var args []string
-		for _, a := range os.Args[1:] {
-			if strings.TrimLeft(a, "-") != "daemon" {
-				args = append(args, a)
-			}
+		// As this one was started, whatever makes an agent of its binary.
+		line, err := os.ReadFile("/proc/self/cmdline")
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
 		}
-		child := exec.Command(os.Args[0], args...)
+		args := slices.DeleteFunc(strings.Split(strings.TrimSuffix(string(line), "\x00"), "\x00"), func(a string) bool { return a == "-daemon" })
+		child := &exec.Cmd{Path: "/proc/self/exe", Args: args}
 		child.Stdout, child.Stderr = os.Stdout, os.Stderr
 		child.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 		if err := child.Start(); err != nil {
