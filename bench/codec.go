@@ -66,12 +66,19 @@ func (r *Run) Check() error {
 		return fmt.Errorf("schema %d is not a run of gate", r.Schema)
 	case !validID(r.ID):
 		return fmt.Errorf("id %.40q is not made of 1 to 128 lower-case letters, digits and '-'", r.ID)
+	case len(r.Changes) > MaxChanges:
+		return fmt.Errorf("%d changes, at most %d", len(r.Changes), MaxChanges)
 	case len(r.Results) > MaxResults:
 		return fmt.Errorf("%d results, at most %d", len(r.Results), MaxResults)
 	}
 	for i := range r.Programs {
 		if n := len(r.Programs[i].Functions); n > MaxFunctions {
 			return fmt.Errorf("program %d (%.80s): %d functions, at most %d", i, r.Programs[i].Program, n, MaxFunctions)
+		}
+	}
+	for i := range r.Changes {
+		if n := len(r.Changes[i].Lines); n > MaxLines {
+			return fmt.Errorf("change of %.80s: %d lines, at most %d", r.Changes[i].Program, n, MaxLines)
 		}
 	}
 	samples := 0

@@ -22,6 +22,9 @@ type Run struct {
 	Programs []ProgramResult `json:"programs,omitempty"`
 	Results  []Result        `json:"results,omitempty"`
 	Skipped  []Skip          `json:"skipped,omitempty"`
+	// Changes are the programs that differ from the base of the same session; only
+	// head has them, at most [MaxChanges].
+	Changes []Change `json:"changes,omitempty"`
 	// Warnings doubt the whole run: a noisy host, an old kernel.
 	Warnings []string `json:"warnings,omitempty"`
 }

@@ -48,6 +48,8 @@ type SideInsns struct {
 	// code. An object without line information has no lines.
 	Lines     []bench.LineCount
 	Functions []bench.FunctionCount
+	// Executed are the executions of blocks in all loads and passes.
+	Executed *Executions
 	// Counts are the calls of helpers and kfuncs, and the operations on maps, that
 	// happened at all.
 	Counts []SideCount
@@ -92,7 +94,7 @@ func (m *Micro) Insns() (out *Insns, err error) {
 				out.Warnings = append(out.Warnings, c.stateful)
 			}
 			if c.noise != "" && out.Noise == "" {
-				out.Noise = side.Name + ": " + c.noise
+				out.Noise = clip(side.Name + ": " + c.noise)
 			}
 		}
 		return nil
@@ -156,6 +158,7 @@ func (m *Micro) insnsOf(side int) (*sideCount, error) {
 		}
 	}
 	out := &sideCount{SideInsns: in.report(s.Name, tallies[0][0])}
+	out.Executed = in.executions(slices.Concat(tallies...)...)
 	if out.noise = in.noise(tallies[0], tallies[1]); out.noise != "" {
 		return out, nil
 	}

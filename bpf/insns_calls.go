@@ -24,10 +24,6 @@ type event struct {
 // so.
 const unknownMap = "unknown map"
 
-// maxMember bounds the name of a member, in bytes: the kernel's own names of
-// functions stop at 512 (KSYM_NAME_LEN), those of an object do not.
-const maxMember = 512
-
 // events are the calls of a program, by block.
 func (f *flow) events(maps map[string]*ebpf.MapSpec) []event {
 	before := f.references(maps)
@@ -51,9 +47,9 @@ func (f *flow) events(maps map[string]*ebpf.MapSpec) []event {
 func (r reference) mapName() string {
 	switch r.kind {
 	case refMap:
-		return r.name[:min(len(r.name), maxMember)]
+		return clip(r.name)
 	case refInner:
-		return "inner of " + r.name[:min(len(r.name), maxMember)]
+		return "inner of " + clip(r.name)
 	}
 	return unknownMap
 }
@@ -94,7 +90,7 @@ func mapOp(ins *asm.Instruction) (operation, bool) {
 func callName(ins *asm.Instruction) string {
 	switch {
 	case ins.IsKfuncCall():
-		return ins.Reference()[:min(len(ins.Reference()), maxMember)]
+		return clip(ins.Reference())
 	case !ins.IsBuiltinCall():
 		return ""
 	}

@@ -31,6 +31,16 @@ func FuzzInstrument(f *testing.F) {
 		if err != nil {
 			return
 		}
+		_, _ = flow.events(nil), flow.background(nil)
+		counts := make([]uint64, len(flow.blocks))
+		for b := range counts {
+			counts[b] = uint64(len(data)+b*b) % 5 // of no real run
+		}
+		for e, n := range flow.edges(counts) {
+			if n > counts[e.from] {
+				t.Fatalf("%d of %d executions of block %d went on to %d", n, counts[e.from], e.from, e.to)
+			}
+		}
 		out, err := flow.rewrite(0)
 		if err != nil {
 			return

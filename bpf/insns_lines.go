@@ -34,30 +34,59 @@ type lineKey struct {
 	function string
 }
 
-// lines tells what each line of source executed, by line within file within
-// function. An instruction belongs to the line that was last named before it.
-func (p counted) lines(counts []uint64, runs float64) []bench.LineCount {
-	type total struct {
-		text    string
-		insns   uint64
-		decides uint64
-		columns map[uint32]uint64 // executions
+// A lineTotal is what a line of a function executed.
+type lineTotal struct {
+	lineKey
+	text          string
+	insns         uint64
+	decides       uint64
+	columns       map[uint32]uint64 // executions
+	size, reached int               // instructions
+}
+
+// executions is how often the line was reached: that of its part that was reached
+// most.
+func (t *lineTotal) executions() (most uint64) {
+	for _, n := range t.columns {
+		most = max(most, n)
 	}
-	totals := map[lineKey]*total{}
-	var order []lineKey
+	return most
+}
+
+// lines tells what each line of source executed in one run.
+func (p counted) lines(counts []uint64, runs float64) []bench.LineCount {
+	var out []bench.LineCount
+	for _, t := range p.lineTotals(counts) {
+		out = append(out, bench.LineCount{
+			File: clip(t.file), Line: int(t.line), Text: clip(strings.TrimSpace(t.text)), Function: clip(t.function),
+			Executions: float64(t.executions()) / runs, Insns: float64(t.insns) / runs,
+			Decides: float64(t.decides) / runs,
+		})
+	}
+	return out
+}
+
+// lineTotals tells what each line of source executed, by line within file within
+// function. An instruction belongs to the line that was last named before it. Code
+// that the compiler says is of no line in particular costs what the line costs
+// before it, and is no execution of it.
+func (p counted) lineTotals(counts []uint64) []*lineTotal {
+	totals := map[lineKey]*lineTotal{}
+	var order []*lineTotal
 	targets := map[int]bool{}
 	for _, to := range p.flow.targets {
 		targets[to] = true
 	}
 	var line *btf.Line
+	nameless := false
 	for b, bl := range p.flow.blocks {
 		function := p.flow.functionOf(bl.start)
 		// A part of a line is reached once a block, however the compiler mixed
 		// it with others, and not again in a block that only goes on with it.
-		seen := map[*total][]uint32{}
+		seen := map[*lineTotal][]uint32{}
 		switch {
 		case function.start == bl.start:
-			line = nil
+			line, nameless = nil, false
 		case line != nil && !targets[bl.start]:
 			if t := totals[lineKey{line.FileName(), line.LineNumber(), function.name}]; t != nil {
 				seen[t] = []uint32{line.LineColumn()}
@@ -68,9 +97,10 @@ func (p counted) lines(counts []uint64, runs float64) []bench.LineCount {
 		// stand for themselves.
 		branches := conditional(p.flow.insns[bl.end-1].OpCode)
 		for i := bl.start; i < bl.end; i++ {
-			// Line 0 is the compiler's word for code of no line in particular.
-			if l, ok := p.flow.insns[i].Source().(*btf.Line); ok && l.LineNumber() > 0 {
-				line = l
+			if l, ok := p.flow.insns[i].Source().(*btf.Line); ok {
+				if nameless = l.LineNumber() == 0; !nameless {
+					line = l
+				}
 			}
 			if line == nil {
 				continue
@@ -78,9 +108,13 @@ func (p counted) lines(counts []uint64, runs float64) []bench.LineCount {
 			k := lineKey{line.FileName(), line.LineNumber(), function.name}
 			t := totals[k]
 			if t == nil {
-				t = &total{text: strings.TrimSpace(line.Line()), columns: map[uint32]uint64{}}
+				t = &lineTotal{lineKey: k, text: line.Line(), columns: map[uint32]uint64{}}
 				totals[k] = t
-				order = append(order, k)
+				order = append(order, t)
+			}
+			t.size++
+			if counts[b] > 0 {
+				t.reached++
 			}
 			t.insns += counts[b]
 			switch {
@@ -89,26 +123,31 @@ func (p counted) lines(counts []uint64, runs float64) []bench.LineCount {
 			case i == bl.end-1:
 				t.decides += counts[b] * uint64(bl.end-bl.start)
 			}
-			if c := line.LineColumn(); !slices.Contains(seen[t], c) {
+			if c := line.LineColumn(); !nameless && !slices.Contains(seen[t], c) {
 				seen[t] = append(seen[t], c)
 				t.columns[c] += counts[b]
 			}
 		}
 	}
-	var out []bench.LineCount
-	for _, k := range order {
-		t := totals[k]
-		var most uint64
-		for _, n := range t.columns {
-			most = max(most, n)
-		}
-		out = append(out, bench.LineCount{
-			File: k.file, Line: int(k.line), Text: t.text, Function: k.function,
-			Executions: float64(most) / runs, Insns: float64(t.insns) / runs,
-			Decides: float64(t.decides) / runs,
-		})
+	return order
+}
+
+// clip bounds a text of an object that goes into a run, in bytes: lines that a
+// program wrote may have thousands.
+func clip(s string) string {
+	const most = 512
+	if len(s) <= most {
+		return s
 	}
-	return out
+	return strings.ToValidUTF8(s[:most], "") + "…"
+}
+
+// lineOf is the line that an instruction names; line 0 is none.
+func lineOf(ins *asm.Instruction) *btf.Line {
+	if l, ok := ins.Source().(*btf.Line); ok && l.LineNumber() > 0 {
+		return l
+	}
+	return nil
 }
 
 // conditional tells whether an instruction is a branch.

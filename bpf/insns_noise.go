@@ -11,7 +11,6 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
-	"github.com/cilium/ebpf/btf"
 
 	"github.com/org/ebpf-bench-gate/bench"
 )
@@ -149,7 +148,7 @@ func (in *instrumented) anyVarying(blocks []uint64, names map[string]bool) {
 func (f *flow) callAt(i int) string {
 	name := callName(&f.insns[i])
 	for fn := f.functionOf(i); i >= fn.start; i-- {
-		if l, ok := f.insns[i].Source().(*btf.Line); ok && l.LineNumber() > 0 {
+		if l := lineOf(&f.insns[i]); l != nil {
 			return fmt.Sprintf("%s (%s:%d)", name, path.Base(l.FileName()), l.LineNumber())
 		}
 	}

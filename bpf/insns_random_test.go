@@ -182,6 +182,7 @@ func TestInsnsRandom(t *testing.T) {
 	s := newTestSession(t)
 	const programs = 100
 	counted, refused := 0, 0
+	branches, open := 0, 0
 	for seed := range uint64(programs) {
 		insns, packets := randomProgram(seed, 6+int(seed%30)), randomPackets(seed, 5)
 		o := assembled(insns)
@@ -196,6 +197,8 @@ func TestInsnsRandom(t *testing.T) {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
 		checkInterpreted(t, insns, packets, in.Sides[0])
+		known, unknown := checkBranches(t, insns, packets, in.Sides[0].Executed)
+		branches, open = branches+known, open+unknown
 		for i, p := range packets {
 			if answer, _, _ := interpret(insns, p); answer != m.answers[0][i] {
 				t.Errorf("seed %d, packet %d: the kernel answers %d, the interpreter %d", seed, i, m.answers[0][i], answer)
@@ -206,10 +209,40 @@ func TestInsnsRandom(t *testing.T) {
 			t.Fatalf("seed %d", seed)
 		}
 	}
-	t.Logf("%d programs counted, %d refused by the kernel as they are", counted, refused)
+	t.Logf("%d programs counted, %d refused by the kernel as they are; the ways of %d branches known, of %d not", counted, refused, branches, open)
 	if counted < programs*9/10 {
 		t.Errorf("only %d of %d programs were counted", counted, programs)
 	}
+}
+
+// checkBranches holds which way jumps went against an interpreter.
+func checkBranches(t *testing.T, insns asm.Instructions, packets [][]byte, e *Executions) (known, unknown int) {
+	t.Helper()
+	took, ran := make([]uint64, len(insns)), make([]uint64, len(insns))
+	for _, p := range packets {
+		_, run, err := interpret(insns, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range insns {
+			took[i], ran[i] = took[i]+run.took[i], ran[i]+run.ran[i]
+		}
+	}
+	_, programs := e.Coverage()
+	for _, fn := range programs[0].Functions {
+		for _, b := range fn.Branches {
+			if !b.Known {
+				unknown++
+				continue
+			}
+			known++
+			const times = insnsLoads * insnsPasses
+			if want := took[b.Insn] * times; b.Taken != want || b.Not != ran[b.Insn]*times-want {
+				t.Errorf("instruction %d jumped %d times and did not %d times, want %d and %d", b.Insn, b.Taken, b.Not, want, ran[b.Insn]*times-want)
+			}
+		}
+	}
+	return known, unknown
 }
 
 // Jumps that become too far for 16 bits.

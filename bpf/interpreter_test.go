@@ -23,6 +23,7 @@ type interpreter struct {
 	at     []int // index to raw offset
 	names  map[string]int
 	ran    []uint64 // executions by instruction
+	took   []uint64 // conditional jumps that were taken
 }
 
 // Addresses of the interpreter's memory. The kernel's differ, and no program
@@ -34,7 +35,7 @@ const (
 )
 
 func interpret(insns asm.Instructions, packet []byte) (answer uint32, in *interpreter, err error) {
-	in = &interpreter{insns: insns, packet: packet, names: map[string]int{}, ran: make([]uint64, len(insns))}
+	in = &interpreter{insns: insns, packet: packet, names: map[string]int{}, ran: make([]uint64, len(insns)), took: make([]uint64, len(insns))}
 	for i := range insns {
 		in.at = append(in.at, len(in.raw))
 		in.raw = append(in.raw, i)
@@ -110,6 +111,7 @@ func (in *interpreter) call(pc int, args [5]uint64, frame int) uint64 {
 				}
 			default:
 				if taken(op, r[ins.Dst], v) {
+					in.took[i]++
 					pc = in.jump(i, ins, int64(ins.Offset))
 				}
 			}

@@ -47,6 +47,7 @@ func Compare(base, head *bench.Run, p Policy) *Report {
 			strings.Join(differences, ", "))
 	}
 	p = p.on(head.Testbed)
+	r.changes(base, head)
 	unpaired := base.Session == "" || base.Session != head.Session
 
 	outcomes := r.judgePrograms(base, head)

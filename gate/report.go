@@ -65,6 +65,9 @@ type Report struct {
 	Programs []bench.ProgramResult `json:"programs,omitempty"`
 	Skipped  []bench.Skip          `json:"skipped,omitempty"`
 	Warnings []string              `json:"warnings,omitempty"`
+	// Changes are the programs that differ from base, and whether a benchmark
+	// executes what differs; those that none does are among the warnings, too.
+	Changes []bench.Change `json:"changes,omitempty"`
 	// Control is how the session's control came out; nil: it had none.
 	Control *Control `json:"control,omitempty"`
 	// Summary is one sentence: the verdict in words.

@@ -67,7 +67,7 @@ func (c Command) measurePlan(ctx context.Context, dir string) (*store.Bundle, []
 	if w.suite, err = config.Load(filepath.Join(dir, plan.Config)); err != nil {
 		return nil, nil, err
 	}
-	p := runner.Plan{Seed: newSeed(), Tool: version(), Time: time.Now(), Required: true}
+	p := runner.Plan{Seed: newSeed(), Tool: version(), Time: time.Now(), Required: true, Partial: len(plan.Only) > 0}
 	if plan.Base != nil {
 		side, err := w.staged(dir, "base", *plan.Base)
 		if err != nil {

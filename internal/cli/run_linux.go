@@ -89,7 +89,7 @@ func (c Command) measure(ctx context.Context, f runFlags, args []string) (err er
 			err = unmeasured(e)
 		}
 	}()
-	p := runner.Plan{Seed: f.seed, Tool: version(), Time: start, Required: w.suite != nil}
+	p := runner.Plan{Seed: f.seed, Tool: version(), Time: start, Required: w.suite != nil, Partial: len(f.only) > 0}
 	if p.Seed == 0 {
 		p.Seed = newSeed()
 	}

@@ -29,6 +29,10 @@ func (r *run) exact(c *benchCase, at []int) {
 		return
 	}
 	sides := in.Sides[:len(at)]
+	for _, s := range sides {
+		c.executed = append(c.executed, s.Executed)
+	}
+	c.noisy = in.Noise != ""
 	names := countedMeasures(sides)
 	names = mostFrequent(sides, names, bench.MaxMembers)
 	if in.Noise != "" {

@@ -22,11 +22,13 @@ type Plan struct {
 	// Required tells that somebody asked for the benchmarks by name, so that
 	// one that cannot be measured is a failure and not a remark.
 	Required bool
-	Policy   gate.Policy
-	Seed     uint64
-	Testbed  bench.Testbed
-	Tool     string    // version of gate
-	Time     time.Time // of the runs
+	// Partial tells that somebody asked for some benchmarks of more.
+	Partial bool
+	Policy  gate.Policy
+	Seed    uint64
+	Testbed bench.Testbed
+	Tool    string    // version of gate
+	Time    time.Time // of the runs
 	// SaveLog keeps the full log of a rejected program and returns its file; nil
 	// keeps none.
 	SaveLog func(name, text string) (file string, err error)

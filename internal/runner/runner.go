@@ -53,6 +53,7 @@ func Run(ctx context.Context, p Plan) (*Result, error) {
 	if err := r.prepare(ctx); err != nil {
 		return nil, err
 	}
+	r.changes()
 	if err := r.measure(ctx); err != nil {
 		return nil, err
 	}
@@ -137,6 +138,11 @@ type benchCase struct {
 	// exact results, by side, are known before the first round and take no part
 	// in rounds and looks.
 	exact [][]*bench.Result
+	// objects are those of the sides, executed what its inputs did there; nil where
+	// that was not counted.
+	objects  []*bpf.Object
+	executed []*bpf.Executions
+	noisy    bool
 }
 
 // A lane measures one benchmark, round by round.
@@ -210,6 +216,9 @@ func (r *run) prepareOne(b bench.Benchmark) error {
 		return err
 	}
 	c.lane = l
+	for _, s := range sides {
+		c.objects = append(c.objects, s.Object)
+	}
 	kind, path, answer, warnings := l.describe()
 	for j, i := range at {
 		for _, m := range l.measures() {

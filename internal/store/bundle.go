@@ -273,7 +273,10 @@ func texts(r *bench.Run, f func(string)) {
 	}
 	for i := range r.Results {
 		res := &r.Results[i]
-		all(res.Benchmark, res.Program, res.Measure, string(res.Kind), res.Path, res.Answer)
+		all(res.Benchmark, res.Program, res.Measure, string(res.Kind), res.Path, res.Answer, res.Noisy)
+		for _, l := range res.Lines {
+			all(l.File, l.Text, l.Function)
+		}
 		all(res.Warnings...)
 		for _, l := range res.Lines {
 			all(l.File, l.Text, l.Function)
@@ -281,6 +284,13 @@ func texts(r *bench.Run, f func(string)) {
 	}
 	for _, s := range r.Skipped {
 		all(s.Name, s.Reason, s.Hint)
+	}
+	for i := range r.Changes {
+		c := &r.Changes[i]
+		all(c.Program)
+		for _, l := range c.Lines {
+			all(l.File, l.Text, l.Function)
+		}
 	}
 }
 
@@ -305,6 +315,7 @@ func RollUp(runs []*bench.Run, n int) *Bundle {
 // raw samples stay in the run's own artifact.
 func Compact(r *bench.Run) *bench.Run {
 	out := *r
+	out.Changes = nil
 	out.Results = slices.Clone(r.Results)
 	for i := range out.Results {
 		res := &out.Results[i]

@@ -1,0 +1,211 @@
+//go:build linux
+
+package bpf
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/org/ebpf-bench-gate/bench"
+)
+
+// covered is what the inputs of some benchmarks execute of an object.
+func covered(t *testing.T, s *Session, o *Object, benchmarks ...bench.Benchmark) []bench.ProgramCoverage {
+	t.Helper()
+	var all Executions
+	for i, b := range benchmarks {
+		b.Name = fmt.Sprint(b.Program, "/", i)
+		e, err := s.Executions(b, Side{"head", o})
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Add(e)
+	}
+	runs, programs := all.Coverage()
+	want := 0
+	for _, b := range benchmarks {
+		want += max(1, len(b.Packets))
+	}
+	if runs != uint64(want) {
+		t.Errorf("%d runs of %d packets", runs, want)
+	}
+	return programs
+}
+
+func functionOf(t *testing.T, programs []bench.ProgramCoverage, program, name string) bench.FunctionCoverage {
+	t.Helper()
+	for _, p := range programs {
+		for _, f := range p.Functions {
+			if p.Program == program && f.Name == name {
+				return f
+			}
+		}
+	}
+	t.Fatalf("no function %s of %s in %+v", name, program, programs)
+	return bench.FunctionCoverage{}
+}
+
+// What inputs reach adds up over benchmarks; what they do not reach is 0 and there.
+func TestCoverage(t *testing.T) {
+	s := newTestSession(t)
+	o := compile(t, "testdata/insns.bpf.c")
+	packet := func(n byte) [][]byte { return [][]byte{frame(0x0800, n)} }
+	none := covered(t, s, o, bench.Benchmark{Program: "xdp_tail", Packets: packet(0)})
+	if f := functionOf(t, none, "xdp_callee", "step"); f.Calls != 0 || f.Reached != 0 || f.Size == 0 || f.Line == 0 || len(f.Lines) == 0 {
+		t.Errorf("not called: %+v", f)
+	}
+	both := covered(t, s, o, bench.Benchmark{Program: "xdp_tail", Packets: packet(0)}, bench.Benchmark{Program: "xdp_tail", Packets: packet(1)}, bench.Benchmark{Program: "xdp_sub", Packets: packet(9)})
+	if f := functionOf(t, both, "xdp_callee", "step"); f.Calls != 1 || f.Reached != f.Size || f.BlocksReached != f.Blocks {
+		t.Errorf("called by the second: %+v", f)
+	}
+	if f := functionOf(t, both, "xdp_tail", "xdp_tail"); f.Calls != 2 {
+		t.Errorf("entered twice: %+v", f)
+	}
+	step := functionOf(t, both, "xdp_sub", "step")
+	for _, l := range step.Lines {
+		if strings.Contains(l.Text, "asm volatile") && l.Executions != 9 {
+			t.Errorf("called 9 times: %+v", l)
+		}
+	}
+	lock := functionOf(t, covered(t, s, o, bench.Benchmark{Program: "xdp_lock", Packets: packet(2)}), "xdp_lock", "xdp_lock")
+	if lock.Reached >= lock.Size || lock.Insns == 0 {
+		t.Errorf("of an even number, all is reached: %+v", lock)
+	}
+	ways := 0
+	for _, b := range lock.Branches {
+		if !b.Known || b.Taken+b.Not > 1 {
+			t.Errorf("a branch of one run: %+v", b)
+		}
+		ways += int(b.Taken + b.Not)
+	}
+	if ways == 0 {
+		t.Errorf("no branch went any way: %+v", lock.Branches)
+	}
+}
+
+// What a timer does runs by itself, and is no part of the run that started it.
+func TestBackground(t *testing.T) {
+	s := newTestSession(t)
+	o := compile(t, "testdata/insns.bpf.c")
+	b := bench.Benchmark{Program: "xdp_ticking", Packets: ipv4(20)}
+	in, all := insnsOf(t, s, o, b)
+	total := 0.0
+	for _, f := range in.Functions {
+		total += f.Insns
+		if f.Name != "xdp_ticking" && (f.Calls != 0 || f.Insns != 0) {
+			t.Errorf("%+v is counted", f)
+		}
+	}
+	if all.Noise != "" || total != in.Mean || in.Mean < 10 {
+		t.Errorf("%v instructions, %v in functions, %q", in.Mean, total, all.Noise)
+	}
+	// It did run: a timer of 0 ns fires at once, on this or another processor.
+	for end := time.Now().Add(20 * time.Second); ; {
+		programs := covered(t, s, o, b)
+		tock, step := functionOf(t, programs, "xdp_ticking", "tock"), functionOf(t, programs, "xdp_ticking", "step")
+		if !tock.Background || !step.Background || functionOf(t, programs, "xdp_ticking", "xdp_ticking").Background {
+			t.Fatalf("%+v, %+v", tock, step)
+		}
+		if tock.Calls > 0 && step.Calls > 0 {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("no timer fired")
+		}
+	}
+}
+
+// What differs between two objects, and whether anything of it is executed.
+func TestChanges(t *testing.T) {
+	s := newTestSession(t)
+	const source = `#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+static __attribute__((noinline)) int odd(int n) {
+	asm volatile("%0 += 1" : "+r"(n));
+	return n;
+}
+static __attribute__((noinline)) int even(int n) {
+	asm volatile("%0 += 2" : "+r"(n));
+	return n;
+}
+SEC("xdp") int x(struct xdp_md *ctx) {
+	__u8 *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
+	if (data + 30 > end)
+		return XDP_ABORTED;
+	if (data[29] & 1)
+		return odd(1);
+	return even(2);
+}
+char _license[] SEC("license") = "GPL";
+`
+	object := func(edits ...string) *Object {
+		t.Helper()
+		src := filepath.Join(t.TempDir(), "t.bpf.c")
+		if err := os.WriteFile(src, []byte(strings.NewReplacer(edits...).Replace(source)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return compile(t, src)
+	}
+	executed := func(o *Object) *Executions {
+		t.Helper()
+		in, err := s.Insns(bench.Benchmark{Name: "x/even", Program: "x", Packets: [][]byte{frame(0x0800, 2)}}, Side{"head", o})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return in.Sides[0].Executed
+	}
+	base := object()
+	was := executed(base)
+	for _, tt := range []struct {
+		name              string
+		edits             []string
+		differs           bool
+		reached, executed bool
+		lines             []string
+	}{
+		{"nothing", nil, false, false, false, nil},
+		{"comments and a name", []string{"even(int n)", "even(int n) /* of two */"}, false, false, false, nil},
+		{"what is executed", []string{"+= 2", "+= 4"}, true, true, true, nil},
+		{"what is not", []string{"+= 1", "+= 3"}, true, false, false, []string{`4 +asm volatile("%0 += 3" : "+r"(n));`, `4 -asm volatile("%0 += 1" : "+r"(n));`}},
+		{"a line more", []string{"return n;\n}\nstatic", "asm volatile(\"%0 ^= 1\" : \"+r\"(n));\n\treturn n;\n}\nstatic"}, true, false, false, []string{`5 +asm volatile("%0 ^= 1" : "+r"(n));`}},
+		{"a function that is called", []string{"even", "two"}, true, true, true, nil},
+	} {
+		o := object(tt.edits...)
+		if same := base.SameInstructions(o, "x"); same == tt.differs {
+			t.Errorf("%s: the same instructions: %v", tt.name, same)
+		}
+		changes := Changes(was, executed(o), false)
+		if !tt.differs {
+			if len(changes) != 0 {
+				t.Errorf("%s: %+v", tt.name, changes)
+			}
+			continue
+		}
+		var lines []string
+		for _, c := range changes {
+			for _, l := range c.Lines {
+				lines = append(lines, fmt.Sprintf("%d %s%s", l.Line, map[bool]string{true: "-", false: "+"}[l.Removed], l.Text))
+			}
+		}
+		if len(changes) != 1 || changes[0].Program != "x" || changes[0].Reached != tt.reached || changes[0].Executed != tt.executed || !slices.Equal(lines, tt.lines) {
+			t.Errorf("%s: %+v\nlines %q, want %q", tt.name, changes, lines, tt.lines)
+		}
+	}
+	// Without line information, instructions tell.
+	plain := func(o *Object) *Object {
+		p := o.spec.Programs["x"]
+		for i := range p.Instructions {
+			p.Instructions[i] = p.Instructions[i].WithSource(nil)
+		}
+		return o
+	}
+	changes := Changes(executed(plain(object())), executed(plain(object("+= 1", "+= 3"))), false)
+	if len(changes) != 1 || changes[0].Executed || changes[0].Reached || len(changes[0].Lines) == 0 || changes[0].Lines[0].Function != "odd" {
+		t.Errorf("without lines: %+v", changes)
+	}
+}
