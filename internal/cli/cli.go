@@ -209,7 +209,7 @@ and how sure it is.`),
 		SilenceErrors:         true,
 	}
 	root.SetFlagErrorFunc(misused)
-	root.AddCommand(c.run(), c.compare(), c.baseline(), c.noise(), c.top(), c.doctor(), c.version())
+	root.AddCommand(c.run(), c.cover(), c.compare(), c.baseline(), c.noise(), c.top(), c.doctor(), c.version())
 	root.AddCommand(c.history(), c.report())
 	root.AddCommand(c.initialize(), c.action(), c.measureStaged(), c.supervise())
 	root.Args = takesVerb

@@ -10,6 +10,10 @@ import (
 
 func (c Command) run() *cobra.Command { return needsLinux("run", "Measure eBPF programs") }
 
+func (c Command) cover() *cobra.Command {
+	return needsLinux("cover", "Say which code the benchmarks execute")
+}
+
 func (c Command) noise() *cobra.Command { return needsLinux("noise", "Measure this host's noise") }
 
 func (c Command) top() *cobra.Command { return needsLinux("top", "Show what loaded programs cost") }
