@@ -32,6 +32,8 @@ type Object struct {
 	// quiet asks for no log of a rejection: one of a million instructions takes
 	// half a minute to write.
 	quiet bool
+	// digests of its parts, made when the first is asked for; see Digest.
+	digests *digests
 }
 
 // OpenObject reads an object file. The error says whether the file is empty,
@@ -146,7 +148,7 @@ func plainKconfig(spec *ebpf.CollectionSpec) {
 // reports names that the object does not have.
 func (o *Object) Configure(programs []bench.Program) error {
 	var errs []error
-	o.programs = make(map[string]bench.Program, len(programs))
+	o.programs, o.digests = make(map[string]bench.Program, len(programs)), nil
 	for _, p := range programs {
 		spec, ok := o.spec.Programs[p.Name]
 		if !ok {
