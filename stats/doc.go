@@ -13,7 +13,8 @@
 //     any margin, the Hodges–Lehmann estimate, and bounds at any level that agree
 //     with the p-values exactly. [Detectable] is the effect it could have shown. A
 //     [MeanShift] answers the same by Student's t.
-//  4. [Holm] corrects for many tests.
+//  4. [Holm] corrects for many tests. [BinomialInterval] says how well a rate is
+//     known.
 //  5. [TBoundary] and its like hold one new value against stored ones, [Changes]
 //     finds where those changed.
 //

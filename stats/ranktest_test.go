@@ -260,6 +260,23 @@ func TestSignTest(t *testing.T) {
 	}
 }
 
+// 95% of 10 in 100 is 4.90% to 17.62% (R's binom.test).
+func TestBinomialInterval(t *testing.T) {
+	for _, c := range []struct {
+		k, n      int
+		low, high float64
+	}{{10, 100, 0.0490, 0.1762}, {0, 10, 0, 0.3085}, {10, 10, 0.6915, 1}} {
+		low, high := stats.BinomialInterval(c.k, c.n, 0.95)
+		near(t, "low", low, c.low, 5e-5)
+		near(t, "high", high, c.high, 5e-5)
+	}
+	for _, c := range [][2]int{{-1, 3}, {4, 3}, {0, 0}} {
+		if low, high := stats.BinomialInterval(c[0], c[1], 0.95); !math.IsNaN(low) || !math.IsNaN(high) {
+			t.Errorf("%d of %d: %v to %v", c[0], c[1], low, high)
+		}
+	}
+}
+
 func TestMillionValues(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(5, 6))
 	x := seq(1_000_000, func(int) float64 { return rnd.NormFloat64() + 0.01 })

@@ -7,8 +7,6 @@ import (
 	"math"
 	"time"
 
-	"gonum.org/v1/gonum/stat/distuv"
-
 	"github.com/org/ebpf-bench-gate/bench"
 	"github.com/org/ebpf-bench-gate/bpf"
 	"github.com/org/ebpf-bench-gate/gate"
@@ -131,7 +129,7 @@ func falseAlarms(l *lab) ([]row, error) {
 			differ++
 		}
 	}
-	low, high := binomial(differ, comparisons)
+	low, high := stats.BinomialInterval(differ, comparisons, 0.95)
 	alarms := got[gate.Regressed] + got[gate.Improved]
 	return []row{
 		{
@@ -181,17 +179,4 @@ func (l *lab) judgeAA(b bench.Benchmark, o *bpf.Object, first int) (gate.Compari
 		return c, nil, err
 	}
 	return c, s.differences()[:first], nil
-}
-
-// binomial is the interval of Clopper and Pearson (1934) that holds, with 95%
-// confidence, the chance of something that happened k times in n.
-func binomial(k, n int) (low, high float64) {
-	low, high = 0, 1
-	if k > 0 {
-		low = distuv.Beta{Alpha: float64(k), Beta: float64(n - k + 1)}.Quantile(0.025)
-	}
-	if k < n {
-		high = distuv.Beta{Alpha: float64(k + 1), Beta: float64(n - k)}.Quantile(0.975)
-	}
-	return low, high
 }

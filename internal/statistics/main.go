@@ -4,6 +4,9 @@
 //
 //	make statistics                   # all of it, some tens of minutes
 //	statistics -suites 200 -trials 200 -only alarms
+//	record layout | statistics -put layout -out docs/statistics.md
+//
+// The last one puts a table there that internal/record measured.
 //
 // The procedure that it simulates is gate's own; see suite.go.
 package main
@@ -11,6 +14,7 @@ package main
 import (
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"time"
@@ -32,8 +36,12 @@ func run(args []string) error {
 	trials := f.Int("trials", 4_000, "trials of each other rate")
 	resamples := f.Int("resamples", 1_000, "resamples of each bootstrap")
 	only := f.String("only", "", "only the table of this `NAME`")
+	put := f.String("put", "", "put what stands on standard input into the place of the table of this `NAME`, and make none")
 	if err := f.Parse(args); err != nil {
 		return err
+	}
+	if *put != "" {
+		return putTable(*out, *put, os.Stdin)
 	}
 	real, err := recorded(*data)
 	if err != nil {
@@ -78,6 +86,27 @@ func run(args []string) error {
 		}
 	}
 	return nil
+}
+
+// putTable puts a finished table into a file; none, where what made it failed, is an
+// error.
+func putTable(file, name string, from io.Reader) error {
+	table, err := io.ReadAll(from)
+	if err != nil {
+		return err
+	}
+	if !strings.HasPrefix(string(table), "| ") {
+		return fmt.Errorf("standard input has no table")
+	}
+	doc, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	changed, err := replace(string(doc), name, string(table))
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	return os.WriteFile(file, []byte(changed), 0o644)
 }
 
 // replace puts a table between <!-- table NAME --> and <!-- end -->.

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/org/ebpf-bench-gate/gate"
+	"github.com/org/ebpf-bench-gate/stats"
 )
 
 // The procedure that is simulated is gate's: the same verdicts after the same
@@ -66,7 +67,7 @@ func TestFamilyWise(t *testing.T) {
 				u.session(rows)
 				return has(rows, gate.Regressed)
 			})
-			if low, _ := binomial(k, s.trials, 0.999); low > u.alpha {
+			if low, _ := stats.BinomialInterval(k, s.trials, 0.999); low > u.alpha {
 				t.Errorf("%s, slower by %v: %d of %d suites regressed, alpha is %v", n.name, effect, k, s.trials, u.alpha)
 			}
 		}
@@ -95,8 +96,8 @@ func TestOrdersAreRandom(t *testing.T) {
 	s := study{seed: 5, trials: 1000}
 	for _, n := range noises(t) {
 		actual, of, flipped := s.orderRates(n, 20)
-		low, _ := binomial(actual, of, 0.9999)
-		if _, high := binomial(flipped, s.trials, 0.9999); low > high {
+		low, _ := stats.BinomialInterval(actual, of, 0.9999)
+		if _, high := stats.BinomialInterval(flipped, s.trials, 0.9999); low > high {
 			t.Errorf("%s: %d of %d rejected as measured, %d of %d flipped", n.name, actual, of, flipped, s.trials)
 		}
 		if n.recorded != nil {
@@ -104,7 +105,7 @@ func TestOrdersAreRandom(t *testing.T) {
 				t.Errorf("%s: the sides of all %d rounds differ, p = %.2g", n.name, len(n.recorded), p)
 			}
 		}
-		if _, high := binomial(flipped, s.trials, 0.9999); high < 0.03 || flipped > 2*orderLevel*1000 {
+		if _, high := stats.BinomialInterval(flipped, s.trials, 0.9999); high < 0.03 || flipped > 2*orderLevel*1000 {
 			t.Errorf("%s: %d of %d rejected when flipped, want %v of them", n.name, flipped, s.trials, orderLevel)
 		}
 	}
@@ -113,8 +114,8 @@ func TestOrdersAreRandom(t *testing.T) {
 		return func() round { return next().slower(0.006) } // fact 12 of the design
 	}}
 	actual, of, flipped := s.orderRates(biased, 80)
-	low, _ := binomial(actual, of, 0.9999)
-	if _, high := binomial(flipped, s.trials, 0.9999); low <= high {
+	low, _ := stats.BinomialInterval(actual, of, 0.9999)
+	if _, high := stats.BinomialInterval(flipped, s.trials, 0.9999); low <= high {
 		t.Errorf("a steady bias of 0.6%% is not seen: %d rejected as measured, %d flipped", actual, flipped)
 	}
 }
@@ -125,7 +126,7 @@ func TestCoverage(t *testing.T) {
 	v := intervals(0)[0]
 	for _, n := range synthetic() {
 		k := s.covered(n, 20, v)[0]
-		if low, high := binomial(k, s.trials, 0.9999); low > 0.97 || high < 0.95 {
+		if low, high := stats.BinomialInterval(k, s.trials, 0.9999); low > 0.97 || high < 0.95 {
 			t.Errorf("%s: %d of %d intervals hold the truth", n.name, k, s.trials)
 		}
 	}
@@ -151,7 +152,7 @@ func TestCoverageAtStopping(t *testing.T) {
 				missed++
 			}
 		}
-		if low, _ := binomial(missed, trials, 0.999); low > may/float64(trials) {
+		if low, _ := stats.BinomialInterval(missed, trials, 0.999); low > may/float64(trials) {
 			t.Errorf("slower by %v: %d of %d intervals miss the truth, %.1f may", effect, missed, trials, may)
 		}
 	}
@@ -179,19 +180,6 @@ func TestRepeatable(t *testing.T) {
 	}
 }
 
-// Clopper & Pearson (1934): 95% of 10 in 100 is 4.90% to 17.62% (R's binom.test).
-func TestBinomial(t *testing.T) {
-	for _, c := range []struct {
-		k, n      int
-		low, high string
-	}{{10, 100, "0.0490", "0.1762"}, {0, 10, "0.0000", "0.3085"}, {10, 10, "0.6915", "1.0000"}} {
-		low, high := binomial(c.k, c.n, 0.95)
-		if fmt.Sprintf("%.4f", low) != c.low || fmt.Sprintf("%.4f", high) != c.high {
-			t.Errorf("%d of %d: %.4f to %.4f", c.k, c.n, low, high)
-		}
-	}
-}
-
 func TestReplace(t *testing.T) {
 	got, err := replace("a\n<!-- table x -->\nold\n<!-- end -->\nb <!-- end -->", "x", "new\n")
 	if want := "a\n<!-- table x -->\nnew\n<!-- end -->\nb <!-- end -->"; got != want || err != nil {
@@ -205,10 +193,23 @@ func TestReplace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"alarms", "power", "passes", "fixed", "stopped", "orders", "peers"} {
+	for _, name := range []string{"alarms", "power", "passes", "fixed", "stopped", "orders", "peers", "layout", "effect", "aa"} {
 		if _, err := replace(string(doc), name, ""); err != nil {
 			t.Error(err)
 		}
+	}
+	page := filepath.Join(t.TempDir(), "page.md")
+	if err := os.WriteFile(page, doc, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := putTable(page, "aa", strings.NewReader("")); err == nil {
+		t.Error("no table was put")
+	}
+	if err := putTable(page, "aa", strings.NewReader("| a |\n|-|\n| 1 |\n")); err != nil {
+		t.Error(err)
+	}
+	if got, err := os.ReadFile(page); err != nil || !strings.Contains(string(got), "<!-- table aa -->\n| a |\n|-|\n| 1 |\n<!-- end -->") {
+		t.Errorf("%v\n%s", err, got)
 	}
 }
 

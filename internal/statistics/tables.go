@@ -9,8 +9,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"gonum.org/v1/gonum/stat/distuv"
-
 	"github.com/org/ebpf-bench-gate/gate"
 	"github.com/org/ebpf-bench-gate/stats"
 )
@@ -49,20 +47,8 @@ func (s study) count(table string, trials int, holds func(rnd *rand.Rand) bool) 
 
 // share is k of n as a percentage, with its 95% interval (Clopper & Pearson 1934).
 func share(k, n int) string {
-	low, high := binomial(k, n, 0.95)
+	low, high := stats.BinomialInterval(k, n, 0.95)
 	return fmt.Sprintf("%.2f%% [%.2f, %.2f]", 100*float64(k)/float64(n), 100*low, 100*high)
-}
-
-func binomial(k, n int, confidence float64) (low, high float64) {
-	tail := (1 - confidence) / 2
-	high = 1
-	if k > 0 {
-		low = distuv.Beta{Alpha: float64(k), Beta: float64(n-k) + 1}.Quantile(tail)
-	}
-	if k < n {
-		high = distuv.Beta{Alpha: float64(k) + 1, Beta: float64(n - k)}.Quantile(1 - tail)
-	}
-	return low, high
 }
 
 // falseAlarms is how often a suite of unchanged benchmarks, and one of benchmarks
