@@ -81,6 +81,9 @@ func (r *Run) Check() error {
 			return fmt.Errorf("change of %.80s: %d lines, at most %d", r.Changes[i].Program, n, MaxLines)
 		}
 	}
+	if err := r.checkSuites(); err != nil {
+		return err
+	}
 	samples := 0
 	seen := make(map[[2]string]bool, len(r.Results))
 	for i := range r.Results {

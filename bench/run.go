@@ -19,6 +19,9 @@ type Run struct {
 	Seed uint64 `json:"seed"`
 	Tool string `json:"tool,omitempty"` // version of gate that made the run
 
+	// Suites are the suites that the run holds, where it holds several; see
+	// [JoinSuites]. Empty: one, that has no name.
+	Suites   []string        `json:"suites,omitempty"`
 	Programs []ProgramResult `json:"programs,omitempty"`
 	Results  []Result        `json:"results,omitempty"`
 	Skipped  []Skip          `json:"skipped,omitempty"`

@@ -105,7 +105,7 @@ func Compare(base, head *bench.Run, p Policy) *Report {
 
 func newReport(head *bench.Run) *Report {
 	return &Report{
-		Head: head.Revision, Testbed: head.Testbed, Seed: head.Seed,
+		Head: head.Revision, Testbed: head.Testbed, Seed: head.Seed, Suites: head.Suites,
 		Comparisons: []Comparison{}, // an empty list in JSON, not null
 	}
 }
@@ -116,7 +116,7 @@ func (r *Report) warn(format string, args ...any) {
 
 // refuse is the report where the policy cannot be used.
 func (r *Report) refuse(err error) *Report {
-	r.Verdict = Inconclusive
+	r.Verdict, r.refused = Inconclusive, err
 	r.Summary = "nothing was judged: " + strings.ReplaceAll(err.Error(), "\n", "; ") + "."
 	return r
 }
@@ -165,6 +165,7 @@ func match(base, head *bench.Run) []matched {
 type outcomes struct {
 	broken  []string // head rejected, base accepted
 	unknown []string // not loaded, or new and rejected
+	refused []string // suites that were not judged, and why
 }
 
 // judgePrograms holds the verifier's answers against each other. A program that

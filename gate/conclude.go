@@ -13,6 +13,7 @@ import (
 
 // conclude orders the rows, and gives the suite its verdict and its sentence.
 func (r *Report) conclude(o outcomes) {
+	r.outcomes = o
 	order(r.Comparisons)
 	r.Verdict = suite(r.Comparisons, o)
 	r.Summary = r.summary(o)
@@ -26,7 +27,7 @@ func suite(rows []Comparison, o outcomes) Verdict {
 	switch {
 	case n[Regressed] > 0 || len(o.broken) > 0:
 		return Regressed
-	case n[Inconclusive]+n[Missing] > 0 || len(o.unknown) > 0 || n[Pass]+n[Improved] == 0:
+	case n[Inconclusive]+n[Missing] > 0 || len(o.unknown)+len(o.refused) > 0 || n[Pass]+n[Improved] == 0:
 		return Inconclusive
 	case n[Improved] > 0:
 		return Improved
@@ -111,6 +112,9 @@ func (r *Report) summary(o outcomes) string {
 func (r *Report) headline(o outcomes) string {
 	if len(o.broken) > 0 {
 		return fmt.Sprintf("the verifier rejects %s, which it accepted before", strings.Join(o.broken, ", "))
+	}
+	if len(o.refused) > 0 && r.Verdict != Regressed {
+		return "not judged: " + strings.Join(o.refused, "; ")
 	}
 	var first *Comparison
 	if len(r.Comparisons) > 0 && r.Comparisons[0].Judged {

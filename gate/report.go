@@ -70,9 +70,15 @@ type Report struct {
 	Changes []bench.Change `json:"changes,omitempty"`
 	// Control is how the session's control came out; nil: it had none.
 	Control *Control `json:"control,omitempty"`
+	// Suites are those that the report is about, where they are several: their names
+	// begin its names, see [bench.JoinSuites].
+	Suites []string `json:"suites,omitempty"`
 	// Summary is one sentence: the verdict in words.
 	Summary string `json:"summary"`
 	Hint    string `json:"hint,omitempty"`
+
+	outcomes outcomes // of the verifier
+	refused  error    // why the policy cannot be used
 }
 
 // Open names the benchmarks that more rounds may still decide, in the order of
