@@ -172,6 +172,22 @@ func local(ctx context.Context, path, name string) (*Tree, error) {
 	return t, nil
 }
 
+// In is the same tree seen from another of its directories, which is given relative to
+// Root, slash-separated. It builds and compiles by itself and has a Close of its own,
+// but what the receiver checked out goes with the receiver. The error wraps
+// [fs.ErrNotExist] where the revision has no such directory.
+func (t *Tree) In(dir string) (*Tree, error) {
+	at := filepath.Join(t.Root, filepath.FromSlash(dir))
+	real, err := filepath.EvalSymlinks(at)
+	if err != nil {
+		return nil, fmt.Errorf("%s has no directory %s: %w", t.Revision.Short(), dir, errors.Unwrap(err))
+	}
+	if !inside(t.Root, at) || !inside(t.Root, real) || !isDir(real) {
+		return nil, fmt.Errorf("%s is no directory of %s", dir, t.Revision.Short())
+	}
+	return &Tree{Dir: at, Root: t.Root, Revision: t.Revision, owner: t.owner}, nil
+}
+
 // Close removes what Open and Object made: the worktree with git's record of
 // it, and compiled objects. The working directory stays as it is.
 func (t *Tree) Close() error {

@@ -266,6 +266,7 @@ func texts(r *bench.Run, f func(string)) {
 	all(r.ID, r.Session, r.Tool, r.Revision.Name, r.Revision.Commit, r.Revision.Branch,
 		t.Name, t.Kernel, t.Arch, t.CPU, t.Clang, t.Virtualization)
 	all(r.Warnings...)
+	all(r.Suites...)
 	for i := range r.Programs {
 		p := &r.Programs[i]
 		all(p.Program, p.Object, p.Type, string(p.Outcome), p.Reason, p.LogPath, p.Digest)
