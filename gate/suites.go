@@ -12,6 +12,7 @@ import (
 // single suite.
 func (p Policy) ShareAlpha(n int) Policy {
 	p.Alpha /= float64(max(n, 1))
+	p.Threshold = p.Threshold.shared(n)
 	return p
 }
 
