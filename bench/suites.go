@@ -37,11 +37,11 @@ func SplitSuite(name string) (suite, rest string) {
 func InSuite(suite, name string) string { return suite + ":" + name }
 
 // JoinSuites makes one run of those of several suites, in their order; at least one.
-// What they have in common, revision, testbed and session, is taken from the first. A
-// warning that all have stands once.
+// What they have in common, revision, testbed and session, is taken from the first that
+// has a session. A warning that all have stands once.
 func JoinSuites(names []string, runs []*Run) *Run {
-	out := *runs[0]
-	out.Suites, out.Programs, out.Results, out.Skipped, out.Warnings = names, nil, nil, nil, nil
+	out := *runs[max(0, slices.IndexFunc(runs, func(r *Run) bool { return r.Session != "" }))]
+	out.Suites, out.Programs, out.Results, out.Changes, out.Skipped, out.Warnings = names, nil, nil, nil, nil, nil
 	for i, r := range runs {
 		in := func(name *string) { *name = InSuite(names[i], *name) }
 		for _, p := range r.Programs {
@@ -52,6 +52,10 @@ func JoinSuites(names []string, runs []*Run) *Run {
 			in(&res.Benchmark)
 			in(&res.Program)
 			out.Results = append(out.Results, res)
+		}
+		for _, c := range r.Changes {
+			in(&c.Program)
+			out.Changes = append(out.Changes, c)
 		}
 		for _, s := range r.Skipped {
 			in(&s.Name)
@@ -66,6 +70,7 @@ func JoinSuites(names []string, runs []*Run) *Run {
 			}
 		}
 	}
+	out.Changes = out.Changes[:min(len(out.Changes), MaxChanges)]
 	return &out
 }
 
@@ -77,7 +82,7 @@ func (r *Run) Suite(name string) *Run {
 		return r
 	}
 	out := *r
-	out.Suites, out.Programs, out.Results, out.Skipped, out.Warnings = nil, nil, nil, nil, nil
+	out.Suites, out.Programs, out.Results, out.Changes, out.Skipped, out.Warnings = nil, nil, nil, nil, nil, nil
 	mine := func(full *string) bool {
 		suite, rest := SplitSuite(*full)
 		if len(r.Suites) == 0 || suite != name {
@@ -94,6 +99,11 @@ func (r *Run) Suite(name string) *Run {
 	for _, res := range r.Results {
 		if mine(&res.Benchmark) && mine(&res.Program) {
 			out.Results = append(out.Results, res)
+		}
+	}
+	for _, c := range r.Changes {
+		if mine(&c.Program) {
+			out.Changes = append(out.Changes, c)
 		}
 	}
 	for _, s := range r.Skipped {
@@ -138,6 +148,9 @@ func (r *Run) checkSuites() error {
 		if a, _ := SplitSuite(res.Benchmark); a != "" && !strings.HasPrefix(res.Program, a+":") {
 			errs = append(errs, fmt.Errorf("%.80q is of a program of another suite", res.Benchmark))
 		}
+	}
+	for i := range r.Changes {
+		errs = append(errs, foreign(r.Changes[i].Program))
 	}
 	for i := range r.Skipped {
 		errs = append(errs, foreign(r.Skipped[i].Name))

@@ -19,6 +19,7 @@ func suiteRun(n int) *bench.Run {
 			{Benchmark: "p/a:b", Program: "p", Measure: bench.Latency, Samples: []bench.Sample{{Value: float64(n)}}},
 			{Benchmark: bench.Control, Program: "p", Measure: bench.Latency},
 		},
+		Changes:  []bench.Change{{Program: "p", Executed: true}},
 		Skipped:  []bench.Skip{{Name: "q", Reason: "no test run"}},
 		Warnings: []string{"the host is noisy", fmt.Sprint("only here: ", n)},
 	}
@@ -44,7 +45,7 @@ func TestJoinSuites(t *testing.T) {
 	}
 	for i, name := range joined.Suites {
 		got, want := back.Suite(name), parts[i]
-		if !reflect.DeepEqual(got.Results, want.Results) || !reflect.DeepEqual(got.Programs, want.Programs) || !reflect.DeepEqual(got.Skipped, want.Skipped) || got.Check() != nil {
+		if !reflect.DeepEqual(got.Results, want.Results) || !reflect.DeepEqual(got.Programs, want.Programs) || !reflect.DeepEqual(got.Skipped, want.Skipped) || !reflect.DeepEqual(got.Changes, want.Changes) || got.Check() != nil {
 			t.Errorf("%s: %+v, want %+v", name, got, want)
 		}
 	}
@@ -67,6 +68,7 @@ func TestCheckSuites(t *testing.T) {
 		`"lb:" is of no suite`:       func(r *bench.Run) { r.Results[0].Program = "lb:" },
 		"of another suite":           func(r *bench.Run) { r.Results[0].Program = "fw:p" },
 		`"xx:p" is of no suite`:      func(r *bench.Run) { r.Programs[0].Program = "xx:p" },
+		`"r" is of no suite`:         func(r *bench.Run) { r.Changes[0].Program = "r" },
 		`"q" is of no suite`:         func(r *bench.Run) { r.Skipped[0].Name = "q" },
 		"stands twice":               func(r *bench.Run) { r.Suites = append(r.Suites, "lb") },
 		"neither colons nor":         func(r *bench.Run) { r.Suites[1] = "a:b" },

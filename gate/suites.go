@@ -72,6 +72,10 @@ func (r *Report) join(names []string, parts []*Report) {
 			p.Program = in(p.Program)
 			r.Programs = append(r.Programs, p)
 		}
+		for _, c := range part.Changes {
+			c.Program = in(c.Program)
+			r.Changes = append(r.Changes, c)
+		}
 		for _, s := range part.Skipped {
 			s.Name = in(s.Name)
 			r.Skipped = append(r.Skipped, s)

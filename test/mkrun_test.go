@@ -20,6 +20,7 @@ import (
 //	minute=0            when, in minutes of a fixed hour
 //	latency=100         in ns, with noise of 0.3%
 //	benchmark=p/case rounds=40
+//	suite=              of several, which begins the benchmark's name
 //
 // The noise is the same each time for the same id.
 func mkrun(ts *testscript.TestScript, neg bool, args []string) {
@@ -28,7 +29,7 @@ func mkrun(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	v := map[string]string{
 		"id": "r1", "branch": "main", "session": "s1", "commit": "", "kernel": "6.18.0", "testbed": "", "schema": "1",
-		"minute": "0", "latency": "100", "benchmark": "p/case", "rounds": "40",
+		"minute": "0", "latency": "100", "benchmark": "p/case", "rounds": "40", "suite": "",
 	}
 	for _, arg := range args[1:] {
 		key, value, ok := strings.Cut(arg, "=")
@@ -62,6 +63,9 @@ func mkrun(ts *testscript.TestScript, neg bool, args []string) {
 		// Other digests, or the two sides would be unchanged programs.
 		Programs: []bench.ProgramResult{{Program: program, Object: program + ".o", Type: "xdp", Outcome: bench.Accepted, Digest: v["id"]}},
 		Results:  []bench.Result{res},
+	}
+	if v["suite"] != "" {
+		r = *bench.JoinSuites([]string{v["suite"]}, []*bench.Run{&r})
 	}
 	var b strings.Builder
 	ts.Check(bench.Encode(&b, &r))

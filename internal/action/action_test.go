@@ -175,13 +175,13 @@ func TestOutputs(t *testing.T) {
 
 func TestPlanRefusesPaths(t *testing.T) {
 	dir := t.TempDir()
-	for _, p := range []Plan{
+	for _, p := range []Suite{
 		{Config: "../../etc/passwd"},
 		{Config: "head/c.yml", Policy: "/etc/passwd"},
 		{Config: "head/c.yml", Head: Side{Objects: []Object{{Name: "o", File: "../o"}}}},
 		{Config: "head/c.yml", Base: &Side{Objects: []Object{{Name: "o", File: "/o"}}}},
 	} {
-		if err := WritePlan(dir, &p); err != nil {
+		if err := WritePlan(dir, &Plan{Suites: []Suite{{Config: "head/c.yml"}, p}}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := ReadPlan(dir); err == nil || !strings.Contains(err.Error(), "leads out") {

@@ -204,7 +204,7 @@ func TestContainerOutlivesNobody(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Grant = grant
-	plan := &Plan{Config: "head/ebpf-bench.yml", Head: Side{Objects: []Object{{Name: "x.bpf.o", File: "fifo"}}}}
+	plan := &Plan{Suites: []Suite{{Config: "head/ebpf-bench.yml", Head: Side{Objects: []Object{{Name: "x.bpf.o", File: "fifo"}}}}}}
 	if err := WritePlan(c.In, plan); err != nil {
 		t.Fatal(err)
 	}
@@ -217,7 +217,7 @@ func TestContainerOutlivesNobody(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(c.In, "head", "ebpf-bench.yml"), []byte("version: 1\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	plan.Head.Objects = nil
+	plan.Suites[0].Head.Objects = nil
 	if err := WritePlan(c.In, plan); err != nil {
 		t.Fatal(err)
 	}

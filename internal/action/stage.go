@@ -8,8 +8,10 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 
 	"github.com/org/ebpf-bench-gate/bench"
@@ -23,80 +25,163 @@ const maxObject = 256 << 20
 
 // Stage builds head and base, and copies what is measured into dir, which is
 // empty. Build commands run as whoever owns the checkout, which on a runner is the
-// runner's user. The suite's config is head's, for both sides; the policy is
-// base's.
+// runner's user. Each suite's config is head's, for both sides; its policy is base's.
 func Stage(ctx context.Context, in Inputs, e Event, dir string) (*Plan, error) {
-	file := filepath.Join(in.Workspace, filepath.FromSlash(in.Config))
-	suite, err := config.Load(file)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, &Refusal{fmt.Sprintf("there is no %s in the checkout", in.Config), "gate init writes one; run actions/checkout before this step"}
-	}
+	files, err := configs(in)
 	if err != nil {
 		return nil, err
 	}
-	s := stager{suite: suite, dir: dir}
+	s := stager{dir: dir}
 	defer s.close()
-	head, err := s.open(ctx, "")
-	if err != nil {
-		return nil, err
-	}
-	plan := &Plan{Testbed: in.Testbed, Budget: in.Budget, Only: in.Only, Config: "head/" + config.FileName}
+	plan := &Plan{Testbed: in.Testbed, Budget: in.Budget, Only: in.Only}
 	ref, err := baseRef(ctx, in, e)
 	if err != nil {
 		return nil, err
 	}
-	if plan.Head, err = s.side(ctx, "head", head, nil); err != nil {
-		return nil, err
+	var whole *build.Tree
+	if ref != "" {
+		if whole, err = s.open(ctx, in.Workspace, ref); err != nil {
+			return nil, err
+		}
+	}
+	for i, f := range files {
+		suite, head, err := s.suite(ctx, in, f, i, whole)
+		if err != nil {
+			return nil, err
+		}
+		plan.Suites, plan.Head = append(plan.Suites, *suite), head
 	}
 	if e.Branch != "" {
-		plan.Head.Revision.Branch = e.Branch
+		plan.Head.Branch = e.Branch
 	}
-	// Base is built after head: it may link what head's build has fetched.
-	if ref != "" {
-		base, err := s.open(ctx, ref)
-		if err != nil {
-			return nil, err
-		}
-		side, err := s.side(ctx, "base", base, head)
-		if err != nil {
-			return nil, err
-		}
+	if whole != nil {
+		plan.Base = &whole.Revision
 		if e.BaseBranch != "" && in.Base == "" {
-			side.Revision.Branch, side.Revision.Name = strings.TrimPrefix(e.BaseBranch, "refs/heads/"), e.BaseBranch
+			plan.Base.Branch, plan.Base.Name = strings.TrimPrefix(e.BaseBranch, "refs/heads/"), e.BaseBranch
 		}
-		plan.Base = &side
-		policy := filepath.Join(base.Dir, filepath.Base(file))
-		switch err := s.copy(base, policy, "base/"+config.FileName, config.MaxSize); {
-		case errors.Is(err, fs.ErrNotExist):
-			plan.Warnings = append(plan.Warnings, "base has no "+filepath.Base(file)+": judged by head's policy")
-		case err != nil:
-			return nil, err
-		default:
-			plan.Policy = "base/" + config.FileName
-		}
-	}
-	if err := s.copy(head, file, plan.Config, config.MaxSize); err != nil {
-		return nil, err
-	}
-	for _, name := range suite.Captures {
-		if err := s.copy(head, filepath.Join(suite.Dir, filepath.FromSlash(name)), "head/"+filepath.ToSlash(filepath.Clean(name)), maxObject); err != nil {
-			return nil, err
-		}
-	}
-	for _, t := range s.trees {
-		plan.Warnings = append(plan.Warnings, t.Warnings...)
 	}
 	return plan, WritePlan(dir, plan)
 }
 
+// configs are the configs that the input names: one without a name, or those of a
+// pattern.
+func configs(in Inputs) ([]config.File, error) {
+	if !config.IsPattern(in.Config) {
+		return []config.File{{Path: path.Clean(filepath.ToSlash(in.Config))}}, nil
+	}
+	files, err := config.Files(in.Workspace, in.Workspace, in.Config)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, noConfig(in)
+	}
+	return files, err
+}
+
+func noConfig(in Inputs) error {
+	return &Refusal{fmt.Sprintf("there is no %s in the checkout", in.Config), "gate init writes one; run actions/checkout before this step"}
+}
+
+// suite stages one config, in a directory of its own, and returns head's revision.
+// Base may be nil.
+func (s *stager) suite(ctx context.Context, in Inputs, f config.File, n int, base *build.Tree) (*Suite, bench.Revision, error) {
+	none := bench.Revision{}
+	file := filepath.Join(in.Workspace, filepath.FromSlash(f.Path))
+	suite, err := config.Load(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, none, noConfig(in)
+	}
+	if err != nil {
+		return nil, none, err
+	}
+	if !within(in.Workspace, suite.Dir) {
+		return nil, none, fmt.Errorf("%s leads out of the checkout", f.Path)
+	}
+	s.conf = suite
+	at := strconv.Itoa(n)
+	out := &Suite{Name: f.Suite, Config: at + "/head/" + config.FileName}
+	if f.Suite != "" {
+		out.Dir = path.Dir(f.Path)
+	}
+	head, err := s.open(ctx, suite.Dir, "")
+	if err != nil {
+		return nil, none, err
+	}
+	if out.Head, err = s.side(ctx, at+"/head", head, nil); err != nil {
+		return nil, none, err
+	}
+	// Base is built after head: it may link what head's build has fetched.
+	if base != nil {
+		if err := s.base(ctx, out, at+"/base", f, head, base); err != nil {
+			return nil, none, err
+		}
+	}
+	if err := s.copy(head, file, out.Config, config.MaxSize); err != nil {
+		return nil, none, err
+	}
+	for _, name := range suite.Captures {
+		if err := s.copy(head, filepath.Join(suite.Dir, filepath.FromSlash(name)), at+"/head/"+filepath.ToSlash(filepath.Clean(name)), maxObject); err != nil {
+			return nil, none, err
+		}
+	}
+	for _, t := range s.trees {
+		out.Warnings = append(out.Warnings, t.Warnings...)
+		t.Warnings = nil
+	}
+	return out, head.Revision, nil
+}
+
+// within tells that a directory is dir or below it, wherever links lead.
+func within(dir, path string) bool {
+	dir, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return false
+	}
+	if path, err = filepath.EvalSymlinks(path); err != nil {
+		return false
+	}
+	rel, err := filepath.Rel(dir, path)
+	return err == nil && filepath.IsLocal(rel)
+}
+
+// base stages base's side of a suite and its policy, where base has the suite.
+func (s *stager) base(ctx context.Context, out *Suite, at string, f config.File, head, whole *build.Tree) error {
+	dir, err := filepath.Rel(head.Root, head.Dir)
+	if err != nil {
+		return err
+	}
+	t, err := whole.In(filepath.ToSlash(dir))
+	if errors.Is(err, fs.ErrNotExist) {
+		out.Warnings = append(out.Warnings, "new: base has no directory "+filepath.ToSlash(dir))
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	s.trees = append(s.trees, t)
+	side, err := s.side(ctx, at, t, head)
+	if err != nil {
+		return err
+	}
+	out.Base = &side
+	name := path.Base(f.Path)
+	switch err := s.copy(t, filepath.Join(t.Dir, name), at+"/"+config.FileName, config.MaxSize); {
+	case errors.Is(err, fs.ErrNotExist):
+		out.Warnings = append(out.Warnings, "base has no "+name+": judged by head's policy")
+	case err != nil:
+		return err
+	default:
+		out.Policy = at + "/" + config.FileName
+	}
+	return nil
+}
+
 type stager struct {
-	suite *config.Suite
+	conf  *config.Suite // of the suite at hand
 	dir   string
 	trees []*build.Tree
 }
 
-func (s *stager) open(ctx context.Context, ref string) (*build.Tree, error) {
-	t, err := build.Open(ctx, s.suite.Dir, ref)
+func (s *stager) open(ctx context.Context, dir, ref string) (*build.Tree, error) {
+	t, err := build.Open(ctx, dir, ref)
 	if err == nil {
 		s.trees = append(s.trees, t)
 	}
@@ -112,18 +197,18 @@ func (s *stager) close() {
 // side builds a tree and copies the objects that the config names. Base may lack
 // some of them: they are new.
 func (s *stager) side(ctx context.Context, name string, t, from *build.Tree) (Side, error) {
-	side := Side{Revision: t.Revision}
-	b := s.suite.Build
+	side := Side{Objects: []Object{}}
+	b := s.conf.Build
 	if err := t.Run(ctx, build.Commands{Run: b.Run, Share: b.Share, Outputs: b.Outputs, Timeout: b.Timeout}, from); err != nil {
 		return side, err
 	}
 	seen := map[string]bool{}
-	for _, p := range s.suite.Programs {
+	for _, p := range s.conf.Programs {
 		if p.Object == "" || seen[p.Object] {
 			continue
 		}
 		seen[p.Object] = true
-		path, err := t.Object(ctx, strings.ReplaceAll(p.Object, "${arch}", bpfArch()), b.CFlags)
+		object, err := t.Object(ctx, strings.ReplaceAll(p.Object, "${arch}", bpfArch()), b.CFlags)
 		if errors.Is(err, fs.ErrNotExist) {
 			if from != nil {
 				continue
@@ -137,9 +222,9 @@ func (s *stager) side(ctx context.Context, name string, t, from *build.Tree) (Si
 		// container.
 		file := fmt.Sprintf("%s/%d.o", name, len(side.Objects))
 		if strings.HasSuffix(p.Object, ".c") { // compiled, outside of the tree
-			err = s.copyFile(path, file, maxObject)
+			err = s.copyFile(object, file, maxObject)
 		} else {
-			err = s.copy(t, path, file, maxObject)
+			err = s.copy(t, object, file, maxObject)
 		}
 		if err != nil {
 			return side, fmt.Errorf("%s: %w", p.Object, err)

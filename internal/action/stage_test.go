@@ -47,6 +47,77 @@ func put(t *testing.T, dir, name, text string) {
 	}
 }
 
+// entered are the files below a directory.
+func entered(stage string) string {
+	var files []string
+	_ = filepath.WalkDir(stage, func(path string, d os.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			rel, _ := filepath.Rel(stage, path)
+			files = append(files, rel)
+		}
+		return err
+	})
+	return strings.Join(files, " ")
+}
+
+// TestStageSeveral stages two suites from one checkout of base, each with its own
+// policy of base, and one that base does not have.
+func TestStageSeveral(t *testing.T) {
+	dir, git := checkout(t)
+	config := func(at, fail string) {
+		put(t, dir, at+"/ebpf-bench.yml", "version: 1\nbuild: {run: cp ../version a.o, outputs: [a.o]}\nprograms: {p: {object: a.o}}\nbenchmarks: {p/a: {}}\npolicy: {latency: {fail: "+fail+"}}\n")
+	}
+	config("lb", "1%")
+	config("x/fw", "2%")
+	git("add", ".")
+	git("commit", "--quiet", "--message", "three")
+	config("lb", "100%")
+	config("new", "100%")
+	put(t, dir, "version", "three")
+	if err := os.Symlink(t.TempDir(), filepath.Join(dir, "out")); err != nil {
+		t.Fatal(err)
+	}
+	stage := t.TempDir()
+	plan, err := Stage(t.Context(), Inputs{Workspace: dir, Config: "*/ebpf-bench.yml", Base: "HEAD"}, Event{}, stage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := entered(stage); got != "0/base/0.o 0/base/ebpf-bench.yml 0/head/0.o 0/head/ebpf-bench.yml 1/head/0.o 1/head/ebpf-bench.yml plan.json" {
+		t.Errorf("entered: %s", got)
+	}
+	for name, want := range map[string]string{"0/base/0.o": "two", "0/head/0.o": "three", "1/head/0.o": "three"} {
+		if got, _ := os.ReadFile(filepath.Join(stage, name)); string(got) != want {
+			t.Errorf("%s holds %q, want %q", name, got, want)
+		}
+	}
+	if policy, _ := os.ReadFile(filepath.Join(stage, plan.Suites[0].Policy)); !strings.Contains(string(policy), "fail: 1%") {
+		t.Errorf("the policy is not base's: %s", policy)
+	}
+	lb, fresh := plan.Suites[0], plan.Suites[1]
+	if lb.Name != "lb" || lb.Dir != "lb" || fresh.Name != "new" || fresh.Base != nil || fresh.Policy != "" || !strings.Contains(strings.Join(fresh.Warnings, ""), "new: base has no") ||
+		plan.Base.Commit != git("rev-parse", "HEAD") {
+		t.Errorf("%+v", plan)
+	}
+	if git("worktree", "list", "--porcelain"); strings.Count(git("worktree", "list"), "\n") != 0 {
+		t.Errorf("left behind: %s", git("worktree", "list"))
+	}
+
+	outside := t.TempDir()
+	put(t, outside, "ebpf-bench.yml", "version: 1\nprograms: {p: {object: a.o}}\nbenchmarks: {p/a: {}}\n")
+	put(t, outside, "a.o", "secret")
+	if err := os.Symlink(outside, filepath.Join(dir, "evil")); err != nil {
+		t.Fatal(err)
+	}
+	for _, config := range []string{"*/ebpf-bench.yml", "evil/ebpf-bench.yml"} {
+		if _, err := Stage(t.Context(), Inputs{Workspace: dir, Config: config}, Event{}, t.TempDir()); err == nil || !strings.Contains(err.Error(), "leads out of the checkout") {
+			t.Errorf("%s: a link out of the checkout: %v", config, err)
+		}
+	}
+	if _, err := Stage(t.Context(), Inputs{Workspace: dir, Config: "*/none.yml"}, Event{}, t.TempDir()); err == nil || !strings.Contains(err.Error(), "there is no */none.yml") {
+		t.Errorf("%v", err)
+	}
+}
+
 // TestStage builds both trees, and holds what enters the container.
 func TestStage(t *testing.T) {
 	dir, git := checkout(t)
@@ -56,26 +127,18 @@ func TestStage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var files []string
-	_ = filepath.WalkDir(stage, func(path string, d os.DirEntry, err error) error {
-		if err == nil && !d.IsDir() {
-			rel, _ := filepath.Rel(stage, path)
-			files = append(files, rel)
-		}
-		return err
-	})
-	if got := strings.Join(files, " "); got != "base/0.o head/0.o head/ebpf-bench.yml plan.json" {
+	if got := entered(stage); got != "0/base/0.o 0/head/0.o 0/head/ebpf-bench.yml plan.json" {
 		t.Errorf("entered: %s", got)
 	}
-	for name, want := range map[string]string{"base/0.o": "one", "head/0.o": "two"} {
+	for name, want := range map[string]string{"0/base/0.o": "one", "0/head/0.o": "two"} {
 		if got, _ := os.ReadFile(filepath.Join(stage, name)); string(got) != want {
 			t.Errorf("%s holds %q, want %q", name, got, want)
 		}
 	}
-	if plan.Head.Revision.Branch != "feat/x" || plan.Base.Revision.Commit != git("rev-parse", "HEAD~1") || len(plan.Warnings) != 1 {
+	if plan.Head.Branch != "feat/x" || plan.Base.Commit != git("rev-parse", "HEAD~1") || len(plan.Suites) != 1 || len(plan.Suites[0].Warnings) != 1 {
 		t.Errorf("%+v", plan)
 	}
-	if read, err := ReadPlan(stage); err != nil || read.Head.Objects[0] != (Object{"out/a.o", "head/0.o"}) {
+	if read, err := ReadPlan(stage); err != nil || read.Suites[0].Head.Objects[0] != (Object{"out/a.o", "0/head/0.o"}) || read.Suites[0].Name != "" {
 		t.Errorf("%+v, %v", read, err)
 	}
 	if Credentials(t.Context(), dir) {

@@ -76,9 +76,9 @@ func (c Command) runAction(ctx context.Context, getenv func(string) string) (err
 	}
 	against := ""
 	if plan.Base != nil {
-		against = " against " + plan.Base.Revision.Short()
+		against = " against " + plan.Base.Short()
 	}
-	c.say("built %s%s in %s", plan.Head.Revision.Short(), against, time.Since(start).Round(100*time.Millisecond))
+	c.say("built %s%s in %s", plan.Head.Short(), against, time.Since(start).Round(100*time.Millisecond))
 
 	grant, err := action.Grants(ctx, in.Docker, in.Image, in.Privileges)
 	if err != nil {

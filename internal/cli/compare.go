@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -27,15 +28,9 @@ of different sessions are compared as two independent samples, with a warning.`,
 			if err := out.check(); err != nil {
 				return err
 			}
-			policy := gate.DefaultPolicy()
-			if file != "" {
-				src, err := os.ReadFile(file)
-				if err != nil {
-					return usage("read config: %w", err)
-				}
-				if policy, err = config.ParsePolicy(file, src); err != nil {
-					return err
-				}
+			of, err := policies(file)
+			if err != nil {
+				return err
 			}
 			base, err := store.ReadFile(args[0])
 			if err != nil {
@@ -45,10 +40,80 @@ of different sessions are compared as two independent samples, with a warning.`,
 			if err != nil {
 				return &exitError{code: exitUnmeasured, err: fmt.Errorf("head: %w", err)}
 			}
-			return out.print(c, gate.Compare(base, head, policy), 0)
+			return out.print(c, gate.CompareSuites(base, head, of), 0)
 		},
 	}
-	cmd.Flags().StringVar(&file, "config", "", "take the policy from `FILE` (default: the built-in policy)")
+	cmd.Flags().StringVar(&file, "config", "", "take the policy from `FILE` (default: the built-in policy); of several suites, from those that a pattern names")
 	out.flags(cmd.Flags())
 	return cmd
+}
+
+// A suiteFile is one of several configs, and its name as the user would write it.
+type suiteFile struct {
+	config.File
+	here string
+}
+
+// suiteFiles are the configs that a pattern names, from the current directory.
+func suiteFiles(pattern string) ([]suiteFile, error) {
+	root, err := config.Root(".")
+	if err != nil {
+		return nil, unmeasured(err)
+	}
+	here, err := filepath.Abs(".")
+	if err == nil {
+		here, err = filepath.EvalSymlinks(here)
+	}
+	if err != nil {
+		return nil, unmeasured(err)
+	}
+	files, err := config.Files(root, here, pattern)
+	if err != nil {
+		return nil, usage("--config: %w", err)
+	}
+	out := make([]suiteFile, len(files))
+	for i, f := range files {
+		out[i].File = f
+		if out[i].here, err = filepath.Rel(here, filepath.Join(root, filepath.FromSlash(f.Path))); err != nil {
+			return nil, unmeasured(err)
+		}
+	}
+	return out, nil
+}
+
+// policies are those of a config for every suite, or of those that a pattern names each
+// for its own; of a suite without one, the built-in one. The empty name is built in.
+func policies(file string) (func(suite string) gate.Policy, error) {
+	read := func(file string) (gate.Policy, error) {
+		src, err := os.ReadFile(file)
+		if err != nil {
+			return gate.Policy{}, usage("read config: %w", err)
+		}
+		return config.ParsePolicy(file, src)
+	}
+	all := map[string]gate.Policy{}
+	if _, err := os.Stat(file); err == nil || !config.IsPattern(file) {
+		policy := gate.DefaultPolicy()
+		if file != "" {
+			if policy, err = read(file); err != nil {
+				return nil, err
+			}
+		}
+		return func(string) gate.Policy { return policy }, nil
+	}
+	files, err := suiteFiles(file)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range files {
+		if all[f.Suite], err = read(f.here); err != nil {
+			return nil, err
+		}
+	}
+	return func(suite string) gate.Policy {
+		if p, ok := all[suite]; ok {
+			return p
+		}
+		return gate.DefaultPolicy()
+	}, nil
 }

@@ -6,10 +6,12 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/org/ebpf-bench-gate/bench"
 	"github.com/org/ebpf-bench-gate/bpf"
 	"github.com/org/ebpf-bench-gate/gate"
 	"github.com/org/ebpf-bench-gate/internal/action"
@@ -63,51 +65,74 @@ func (c Command) measurePlan(ctx context.Context, dir string) (*store.Bundle, []
 	if err != nil {
 		return nil, nil, err
 	}
-	w := &workspace{}
-	if w.suite, err = config.Load(filepath.Join(dir, plan.Config)); err != nil {
+	var suites []*workspace
+	for _, s := range plan.Suites {
+		w := &workspace{name: s.Name, dir: s.Dir, warnings: s.Warnings}
+		if w.suite, err = config.Load(filepath.Join(dir, s.Config)); err != nil {
+			return nil, nil, err
+		}
+		suites = append(suites, w)
+	}
+	all := suites
+	if suites, err = onlySuites(suites, plan.Only); err != nil {
 		return nil, nil, err
 	}
-	p := runner.Plan{Seed: newSeed(), Tool: version(), Time: time.Now(), Required: true, Partial: len(plan.Only) > 0}
-	if plan.Base != nil {
-		side, err := w.staged(dir, "base", *plan.Base)
+	common := runner.Plan{Seed: newSeed(), Tool: version(), Time: time.Now(), Required: true, Partial: len(plan.Only) > 0}
+	if common.Testbed, err = testbed(ctx, plan.Testbed); err != nil {
+		return nil, nil, err
+	}
+	var plans []*runner.Plan
+	for _, w := range suites {
+		p, err := w.stagedPlan(dir, plan, plan.Suites[slices.Index(all, w)], common)
 		if err != nil {
 			return nil, nil, err
 		}
-		p.Sides = append(p.Sides, side)
+		p.Policy = w.policy.ShareAlpha(len(suites))
+		plans = append(plans, p)
 	}
-	side, err := w.staged(dir, "head", plan.Head)
-	if err != nil {
-		return nil, nil, err
-	}
-	p.Sides = append(p.Sides, side)
-	if p.Policy, err = stagedPolicy(dir, plan, w.suite.Policy); err != nil {
-		return nil, nil, err
-	}
-	if plan.Budget > 0 {
-		p.Policy.Budget = plan.Budget
-	}
-	if p.Benchmarks, err = runner.Select(w.suite.Benchmarks, plan.Only); err != nil {
-		return nil, nil, err
-	}
-	if p.Testbed, err = testbed(ctx, plan.Testbed); err != nil {
-		return nil, nil, err
-	}
+	shareBudget(plans, plan.Budget)
 	release, _, err := c.lockHost(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer release()
-	res, err := runner.Run(ctx, p)
-	if err != nil {
-		return nil, nil, err
+	var results []*runner.Result
+	for i, w := range suites {
+		res, err := runner.Run(ctx, *plans[i])
+		if err != nil {
+			return nil, nil, err
+		}
+		res.Head.Warnings = append(append(w.warnings, bpf.Warnings()...), res.Head.Warnings...)
+		results = append(results, res)
 	}
-	res.Head.Warnings = append(append(plan.Warnings, bpf.Warnings()...), res.Head.Warnings...)
+	res := joinSuites(suites, results, plan.Base)
 	return &store.Bundle{Base: res.Base, Head: res.Head}, res.Failures, nil
 }
 
+// stagedPlan is how a suite is measured that the action has staged.
+func (w *workspace) stagedPlan(dir string, plan *action.Plan, s action.Suite, p runner.Plan) (*runner.Plan, error) {
+	if s.Base != nil && plan.Base != nil {
+		side, err := w.staged(dir, "base", *s.Base, *plan.Base)
+		if err != nil {
+			return nil, err
+		}
+		p.Sides = append(p.Sides, side)
+	}
+	side, err := w.staged(dir, "head", s.Head, plan.Head)
+	if err != nil {
+		return nil, err
+	}
+	p.Sides = append(p.Sides, side)
+	if w.policy, err = stagedPolicy(dir, s.Policy, w.suite.Policy); err != nil {
+		return nil, err
+	}
+	p.Benchmarks, err = runner.Select(w.suite.Benchmarks, w.only)
+	return &p, err
+}
+
 // staged opens the objects of one side. Only head must have every program.
-func (w *workspace) staged(dir, name string, s action.Side) (runner.Side, error) {
-	side := runner.Side{Name: name, Revision: s.Revision}
+func (w *workspace) staged(dir, name string, s action.Side, rev bench.Revision) (runner.Side, error) {
+	side := runner.Side{Name: name, Revision: rev}
 	var errs []error
 	for _, o := range s.Objects {
 		objects, err := opened(filepath.Join(dir, o.File), o.Name)
@@ -121,13 +146,13 @@ func (w *workspace) staged(dir, name string, s action.Side) (runner.Side, error)
 }
 
 // stagedPolicy is base's policy, so that nobody loosens their own gate.
-func stagedPolicy(dir string, plan *action.Plan, head gate.Policy) (gate.Policy, error) {
-	if plan.Policy == "" {
+func stagedPolicy(dir, file string, head gate.Policy) (gate.Policy, error) {
+	if file == "" {
 		return head, nil
 	}
-	src, err := os.ReadFile(filepath.Join(dir, plan.Policy))
+	src, err := os.ReadFile(filepath.Join(dir, file))
 	if err != nil {
 		return gate.Policy{}, err
 	}
-	return config.ParsePolicy(plan.Policy, src)
+	return config.ParsePolicy(file, src)
 }

@@ -19,6 +19,10 @@ type output struct {
 	format         string
 	file           string
 	onInconclusive string
+	// configFlag is what --config was, and configOf the file of each suite, which
+	// waivers go into; nil: the usual one.
+	configFlag string
+	configOf   func(suite string) string
 }
 
 func (o *output) flags(f *pflag.FlagSet) {
@@ -62,9 +66,9 @@ func (o *output) print(c Command, r *gate.Report, elapsed time.Duration) error {
 	case "json":
 		err = render.JSON(to, r)
 	case "markdown":
-		err = render.Markdown(to, r, render.MarkdownOptions{Until: waiverEnd()})
+		err = render.Markdown(to, r, render.MarkdownOptions{Until: waiverEnd(), Config: filepath.ToSlash(o.configFlag), ConfigOf: o.configOf})
 	default:
-		err = render.Text(to, r, render.Options{Color: colorful(to), Width: width(to), Elapsed: elapsed, Until: waiverEnd()})
+		err = render.Text(to, r, render.Options{Color: colorful(to), Width: width(to), Elapsed: elapsed, Until: waiverEnd(), ConfigOf: o.configOf})
 	}
 	if err == nil && o.file != "" {
 		err = os.WriteFile(o.file, buf.Bytes(), 0o644)

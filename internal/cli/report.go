@@ -111,6 +111,7 @@ type reporting struct {
 	// measured is when the measuring run was made, by the API's word.
 	measured time.Time
 	finished bool // the measuring run is over
+	accepted *string
 	history  *github.History
 	notes    []string        // for the comment
 	problems []string        // what makes the whole unmeasured

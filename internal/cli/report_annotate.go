@@ -3,8 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"path"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -25,19 +23,22 @@ type finding struct {
 	github.Annotation
 	texts []string
 	lines []bench.LineCount // that explain it, the best first
-	// benchmark is looked up in the config where no line explains it; empty: it is
-	// a program.
-	benchmark string
+	// benchmark is looked up in the config of its suite where no line explains it;
+	// empty: it is a program.
+	suite, benchmark string
 }
 
 // findings are what regressed, the worst first.
 func findings(reports []*gate.Report) []*finding {
 	var all []*finding
 	at := map[string]*finding{}
-	add := func(title, benchmark, text string, lines []bench.LineCount, bad bool) {
+	add := func(x *gate.Report, title, benchmark, text string, lines []bench.LineCount, bad bool) {
 		f := at[title]
 		if f == nil {
 			f = &finding{benchmark: benchmark, Annotation: github.Annotation{Title: title}}
+			if len(x.Suites) > 0 {
+				f.suite, f.benchmark = bench.SplitSuite(benchmark)
+			}
 			at[title] = f
 			all = append(all, f)
 		}
@@ -60,11 +61,11 @@ func findings(reports []*gate.Report) []*finding {
 					lines = []bench.LineCount{{File: m[2], Line: n, Text: m[1]}}
 				}
 			}
-			add(p.Program+" is "+string(p.Outcome), "", p.Reason, lines, x.Verdict == gate.Regressed)
+			add(x, p.Program+" is "+string(p.Outcome), "", p.Reason, lines, x.Verdict == gate.Regressed)
 		}
 		for i := range x.Comparisons {
 			if c := &x.Comparisons[i]; c.Judged && c.Verdict == gate.Regressed {
-				add(c.Benchmark+" regressed", c.Benchmark, inWords(c)+" on "+on, c.Culprits(), true)
+				add(x, c.Benchmark+" regressed", c.Benchmark, inWords(c)+" on "+on, c.Culprits(), true)
 			}
 		}
 	}
@@ -110,7 +111,7 @@ func (r *reporting) annotate(ctx context.Context, j *judgement, src *sources) {
 	if r.event.Name == "workflow_run" || r.getenv("GITHUB_ACTIONS") != "true" {
 		return // it would stand at a commit of the default branch
 	}
-	var asked map[string]int
+	asked := map[string]map[string]int{} // lines by file and benchmark
 	var all []github.Annotation
 	for _, f := range findings(j.reports) {
 		for _, l := range f.lines {
@@ -124,11 +125,11 @@ func (r *reporting) annotate(ctx context.Context, j *judgement, src *sources) {
 			}
 		}
 		if f.File == "" && f.benchmark != "" {
-			name := path.Clean(filepath.ToSlash(r.f.config))
-			if asked == nil {
-				asked = r.benchmarkLines(ctx, name)
+			name := j.base.file(f.suite)
+			if asked[name] == nil {
+				asked[name] = r.benchmarkLines(ctx, name)
 			}
-			if n := asked[f.benchmark]; n > 0 {
+			if n := asked[name][f.benchmark]; n > 0 {
 				f.File, f.Line = name, n
 			}
 		}

@@ -7,16 +7,12 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
-
 	"github.com/org/ebpf-bench-gate/bench"
 	"github.com/org/ebpf-bench-gate/gate"
-	"github.com/org/ebpf-bench-gate/internal/config"
 	"github.com/org/ebpf-bench-gate/internal/github"
 	"github.com/org/ebpf-bench-gate/internal/store"
 )
@@ -31,13 +27,6 @@ type judgement struct {
 	code    int // the exit code, before fail-on
 	title   string
 	base    *policySource
-}
-
-// A policySource is a config that judges, and where it comes from.
-type policySource struct {
-	policy     gate.Policy
-	benchmarks []string // that it names
-	from       string   // in words, such as "main 81d04ba"
 }
 
 func (r *reporting) judge(ctx context.Context) (*judgement, error) {
@@ -67,12 +56,17 @@ func (r *reporting) judge(ctx context.Context) (*judgement, error) {
 func (r *reporting) judgeOne(b *store.Bundle, s *policySource) *gate.Report {
 	r.stamp(b.Base, b.Head)
 	r.measures[b.Head.ID] = true
-	for _, name := range s.benchmarks {
-		if !slices.ContainsFunc(b.Head.Results, func(res bench.Result) bool { return res.Benchmark == name }) &&
-			!slices.ContainsFunc(b.Head.Skipped, func(k bench.Skip) bool { return k.Name == name && k.Required }) {
-			b.Head.Skipped = append(b.Head.Skipped, bench.Skip{Name: name, Reason: "the base branch asks for it, and it was not measured", Required: true})
-		}
+	if several := len(b.Head.Suites) > 0; several != s.pattern {
+		r.problem("the runs of %s are of another config than %s", b.Head.Testbed.Slug(), r.f.config)
 	}
+	report := r.compare(b, s)
+	for _, name := range s.missing(b.Head) {
+		report.Skipped = append(report.Skipped, bench.Skip{Name: name, Reason: "the base branch asks for it, and it was not measured", Required: true})
+	}
+	return report
+}
+
+func (r *reporting) compare(b *store.Bundle, s *policySource) *gate.Report {
 	var past []*bench.Run
 	for _, h := range r.history.Runs {
 		if h.ID != b.Head.ID {
@@ -80,13 +74,13 @@ func (r *reporting) judgeOne(b *store.Bundle, s *policySource) *gate.Report {
 		}
 	}
 	if b.Base == nil {
-		report := gate.CompareHistory(b.Head, past, s.policy)
+		report := gate.CompareHistorySuites(b.Head, past, s.of)
 		// A pull request asks for a comparison, whether or not one can be made.
 		report.Asked = report.Asked || !r.event.Stored()
 		return report
 	}
-	report := gate.Compare(b.Base, b.Head, s.policy)
-	advice := gate.CompareHistory(b.Head, past, s.policy)
+	report := gate.CompareSuites(b.Base, b.Head, s.of)
+	advice := gate.CompareHistorySuites(b.Head, past, s.of)
 	for i := range advice.Comparisons {
 		a := &advice.Comparisons[i]
 		if a.Judged && a.Verdict == gate.Regressed && !regressed(report, a) {
@@ -100,125 +94,6 @@ func regressed(r *gate.Report, a *gate.Comparison) bool {
 	return slices.ContainsFunc(r.Comparisons, func(c gate.Comparison) bool {
 		return c.Benchmark == a.Benchmark && c.Measure == a.Measure && c.Verdict == gate.Regressed
 	})
-}
-
-// policy reads how is judged: from base, so that nobody loosens their own gate.
-func (r *reporting) policy(ctx context.Context) (*policySource, error) {
-	e := r.event
-	base := e.BaseSHA
-	if e.Stored() {
-		base = e.HeadSHA // is on the branch already
-	}
-	name := path.Clean(filepath.ToSlash(r.f.config))
-	s, err := r.readPolicy(ctx, name, base)
-	switch {
-	case err == nil:
-		s.from = e.BaseBranch + " " + base[:7]
-		if !e.Stored() {
-			r.headPolicy(ctx, name, s)
-		}
-		return s, nil
-	case !errors.Is(err, github.ErrNotFound):
-		return nil, err
-	}
-	if !e.Stored() && !e.Fork() {
-		if s, err := r.readPolicy(ctx, name, e.HeadSHA); err == nil {
-			r.note("%s has no %s yet: judged by the policy of this pull request, which adds it", e.BaseBranch, name)
-			s.policy.Waivers, s.from = nil, "this pull request"
-			return s, nil
-		} else if !errors.Is(err, github.ErrNotFound) {
-			return nil, err
-		}
-	}
-	r.note("%s has no %s: judged by the built-in policy", e.BaseBranch, name)
-	return &policySource{policy: gate.DefaultPolicy(), from: "this version of gate"}, nil
-}
-
-func (r *reporting) readPolicy(ctx context.Context, name, sha string) (*policySource, error) {
-	src, err := r.client.File(ctx, name, sha)
-	if err != nil {
-		return nil, err
-	}
-	p, err := config.ParsePolicy(name, src)
-	if err != nil {
-		return nil, fmt.Errorf("the policy of %.7s: %w", sha, err)
-	}
-	s := &policySource{policy: p}
-	// Only the names: what else stands there may need files of its tree.
-	var names struct {
-		Benchmarks map[string]yaml.Node `yaml:"benchmarks"`
-	}
-	if yaml.Unmarshal(src, &names) == nil {
-		s.benchmarks = slices.Sorted(maps.Keys(names.Benchmarks))
-	}
-	return s, nil
-}
-
-// headPolicy names what head's policy would loosen, and takes its waivers where
-// somebody who may write accepted them after the push.
-func (r *reporting) headPolicy(ctx context.Context, name string, base *policySource) {
-	head, err := r.readPolicy(ctx, name, r.event.HeadSHA)
-	if err != nil {
-		if errors.Is(err, github.ErrNotFound) {
-			r.note("head has no %s; that changes nothing about this verdict", name)
-		} else {
-			r.note("head's %s cannot be read, and changes nothing about this verdict: %v", name, err)
-		}
-		return
-	}
-	for _, what := range loosened(base.policy, head.policy) {
-		r.note("head loosens %s; that counts once it is merged, and not for this verdict", what)
-	}
-	removed := slices.DeleteFunc(slices.Clone(base.benchmarks), func(b string) bool { return slices.Contains(head.benchmarks, b) })
-	added := slices.DeleteFunc(slices.Clone(head.policy.Waivers), func(w gate.Waiver) bool {
-		return slices.ContainsFunc(base.policy.Waivers, func(b gate.Waiver) bool { return sameWaiver(b, w) })
-	})
-	for _, b := range removed {
-		r.note("head removes the benchmark %s, which %s asks for", b, r.event.BaseBranch)
-	}
-	if len(added)+len(removed) == 0 || r.event.Pull == nil {
-		return
-	}
-	what := fmt.Sprintf("%d waivers of head and %d removed benchmarks", len(added), len(removed))
-	by, err := r.client.Accepted(ctx, r.event.Pull.Number, r.f.label, r.measured)
-	switch {
-	case err != nil:
-		r.note("%s do not count: %v", what, err)
-	case by == "":
-		r.note("%s do not count: they need the label %s, set after the last push by somebody who may write, and this job run again", what, r.f.label)
-	default:
-		r.note("%s count: %s set the label %s", what, by, r.f.label)
-		base.policy.Waivers = append(slices.Clone(base.policy.Waivers), added...)
-		base.benchmarks = slices.DeleteFunc(base.benchmarks, func(b string) bool { return slices.Contains(removed, b) })
-	}
-}
-
-func sameWaiver(a, b gate.Waiver) bool {
-	return a.Benchmark == b.Benchmark && a.Until.Equal(b.Until) && maps.Equal(a.Max, b.Max)
-}
-
-// loosened names the limits that head would soften or drop.
-func loosened(base, head gate.Policy) []string {
-	var out []string
-	for _, m := range slices.Sorted(maps.Keys(base.Limits)) {
-		b, h := base.Limits[m], head.Limits[m]
-		switch {
-		case b.Fail != nil && (h.Fail == nil || h.Fail.Ratio > b.Fail.Ratio || h.Fail.Absolute > b.Fail.Absolute):
-			out = append(out, "the fail limit of "+m)
-		case b.Max != nil && (h.Max == nil || *h.Max > *b.Max):
-			out = append(out, "the maximum of "+m)
-		}
-	}
-	if head.MinEffectNS > base.MinEffectNS {
-		out = append(out, "min_effect")
-	}
-	if head.Alpha < base.Alpha {
-		out = append(out, "alpha")
-	}
-	if len(head.Overrides) != len(base.Overrides) {
-		out = append(out, "or changes the limits of single benchmarks")
-	}
-	return out
 }
 
 // bundles reads what was measured: from a directory of downloaded artifacts, or

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/org/ebpf-bench-gate/bench"
+	"github.com/org/ebpf-bench-gate/internal/config"
 )
 
 // maxSources is how many files of the repository a report reads to check lines.
@@ -64,7 +65,11 @@ func (s *sources) file(ctx context.Context, name string) string {
 		}
 		s.files = files
 	}
-	return sameFile(s.files, s.changed, path.Dir(path.Clean(s.r.f.config)), name)
+	dir := path.Dir(path.Clean(s.r.f.config))
+	if config.IsPattern(dir) {
+		dir = "." // lines of several suites are told from the top
+	}
+	return sameFile(s.files, s.changed, dir, name)
 }
 
 // sameFile finds a compiler's name of a file among those of a repository: below the

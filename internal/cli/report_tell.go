@@ -119,7 +119,7 @@ func (r *reporting) state(j *judgement) (github.State, string) {
 // render is what the comment and the summary show besides the reports.
 func (r *reporting) render(ctx context.Context, j *judgement, src *sources) render.SuiteOptions {
 	o := render.SuiteOptions{Title: j.title, Verdict: j.verdict, MarkdownOptions: render.MarkdownOptions{
-		ID: r.f.id, Config: path.Clean(filepath.ToSlash(r.f.config)), Policy: j.base.from, Until: waiverEnd(),
+		ID: r.f.id, Config: path.Clean(filepath.ToSlash(r.f.config)), ConfigOf: j.base.file, Policy: j.base.from, Until: waiverEnd(),
 		Link: src.link(ctx), History: r.series(j),
 	}}
 	if r.event.Pull != nil {

@@ -66,7 +66,7 @@ measure, 4 inconclusive or no baseline.`,
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&f.base, "base", "", "compare with `REV`: a git ref, merge-base:REF, a file or a directory")
-	fl.StringVar(&f.config, "config", "", "read `FILE` (default: ebpf-bench.yml here or above, if no objects are named)")
+	fl.StringVar(&f.config, "config", "", "read `FILE` (default: ebpf-bench.yml here or above, if no objects are named); a pattern such as */ebpf-bench.yml makes one report of several")
 	fl.StringSliceVar(&f.only, "only", nil, "measure only the benchmarks that match `GLOB`")
 	fl.DurationVar(&f.budget, "budget", 0, "measuring time of the whole suite (default: the policy's, or 10s a benchmark)")
 	fl.Uint64Var(&f.seed, "seed", 0, "make every random order from `N` (default: a new one each time)")
@@ -80,56 +80,41 @@ measure, 4 inconclusive or no baseline.`,
 // measure is gate run.
 func (c Command) measure(ctx context.Context, f runFlags, args []string) (err error) {
 	start := time.Now()
-	w := &workspace{args: args}
-	if w.suite, err = findSuite(f.config, args); err != nil {
+	suites, err := findSuites(f.config, args)
+	if err != nil {
 		return err
 	}
+	if suites, err = onlySuites(suites, f.only); err != nil {
+		return err
+	}
+	f.configFlag, f.configOf = f.config, configOfSuites(suites)
 	defer func() {
-		if e := w.close(); e != nil && err == nil {
-			err = unmeasured(e)
+		for _, w := range suites {
+			if e := w.close(); e != nil && err == nil {
+				err = unmeasured(e)
+			}
 		}
 	}()
-	p := runner.Plan{Seed: f.seed, Tool: version(), Time: start, Required: w.suite != nil, Partial: len(f.only) > 0}
-	if p.Seed == 0 {
-		p.Seed = newSeed()
+	common := runner.Plan{Seed: f.seed, Tool: version(), Time: start, Partial: len(f.only) > 0}
+	if common.Seed == 0 {
+		common.Seed = newSeed()
 	}
-	head, headTree, err := w.head(ctx)
+	var plans []*runner.Plan
+	for _, w := range suites {
+		w.first = suites[0]
+		p, err := w.plan(ctx, f, common)
+		if err != nil {
+			return err
+		}
+		p.Policy = w.policy.ShareAlpha(len(suites))
+		plans = append(plans, p)
+	}
+	shareBudget(plans, f.budget)
+	bed, err := testbed(ctx, f.testbed)
 	if err != nil {
 		return unmeasured(err)
 	}
-	p.Sides = []runner.Side{head}
-	var baseTree *build.Tree
-	if f.base != "" {
-		var base runner.Side
-		if base, baseTree, err = w.base(ctx, f.base, headTree); err != nil {
-			return unmeasured(err)
-		}
-		p.Sides = []runner.Side{base, head}
-	}
-	var warnings []string
-	var skips []bench.Skip
-	var warning string
-	if p.Policy, warning, err = w.policyOf(baseTree); err != nil {
-		return err
-	}
-	if warning != "" {
-		warnings = append(warnings, warning)
-	}
-	if f.budget > 0 {
-		p.Policy.Budget = f.budget
-	}
-	shadowed := w.distinct(p.Sides)
-	if p.Benchmarks, skips, err = w.benchmarks(p.Sides, f.only); err != nil {
-		return usage("%w", err)
-	}
-	skips = append(skips, shadowed...)
-	for _, t := range w.trees {
-		warnings = append(warnings, t.Warnings...)
-	}
-	if p.Testbed, err = testbed(ctx, f.testbed); err != nil {
-		return unmeasured(err)
-	}
-	dir, err := storeDir(ctx, f, w)
+	dir, err := storeDir(ctx, f, suites[0])
 	if err != nil {
 		return unmeasured(err)
 	}
@@ -138,29 +123,36 @@ func (c Command) measure(ctx context.Context, f runFlags, args []string) (err er
 	if err != nil {
 		return unmeasured(err)
 	}
-	if !f.noStore {
-		p.SaveLog = runs.PutLog
-	}
 	release, waited, err := c.lockHost(ctx)
 	if err != nil {
 		return unmeasured(err)
 	}
 	defer release()
-	done := c.progress(&p)
-	res, err := runner.Run(ctx, p)
-	done()
-	if err != nil {
-		return unmeasured(err)
-	}
-	res.Head.Warnings = slices.Concat(warnings, bpf.Warnings(), res.Head.Warnings)
-	res.Head.Skipped = append(res.Head.Skipped, skips...)
-	if f.base != "" {
-		// A comparison was asked for, and a part of it was not made.
-		for _, s := range shadowed {
-			res.Failures = append(res.Failures, fmt.Errorf("%s: %s", s.Name, s.Reason))
+	var results []*runner.Result
+	for i, w := range suites {
+		p := plans[i]
+		p.Testbed = bed
+		if !f.noStore {
+			p.SaveLog = runs.PutLog
 		}
+		done := c.progress(p)
+		res, err := runner.Run(ctx, *p)
+		done()
+		if err != nil {
+			return unmeasured(err)
+		}
+		res.Head.Warnings = slices.Concat(w.warnings, bpf.Warnings(), res.Head.Warnings)
+		res.Head.Skipped = append(res.Head.Skipped, w.skips...)
+		if f.base != "" {
+			// A comparison was asked for, and a part of it was not made.
+			for _, s := range w.shadowed {
+				res.Failures = append(res.Failures, fmt.Errorf("%s: %s", s.Name, s.Reason))
+			}
+		}
+		results = append(results, res)
 	}
-	report, err := c.judge(f, p.Policy, runs, res)
+	res := joinSuites(suites, results, suites[0].baseRevision)
+	report, err := c.judge(f, policyOfSuites(suites), runs, res)
 	if err != nil {
 		return err
 	}
@@ -175,6 +167,44 @@ func (c Command) measure(ctx context.Context, f runFlags, args []string) (err er
 		return &exitError{code: exitUnmeasured, err: errors.New("nothing could be measured"), hint: "the report above says why; gate doctor says what this host can measure"}
 	}
 	return err
+}
+
+// plan builds both sides of a suite, and says what is measured of them.
+func (w *workspace) plan(ctx context.Context, f runFlags, p runner.Plan) (*runner.Plan, error) {
+	p.Required = w.suite != nil
+	head, headTree, err := w.head(ctx)
+	if err != nil {
+		return nil, unmeasured(err)
+	}
+	p.Sides = []runner.Side{head}
+	var baseTree *build.Tree
+	if f.base != "" {
+		base, t, err := w.base(ctx, f.base, headTree)
+		switch {
+		case w.first.whole != nil && t == nil && errors.Is(err, fs.ErrNotExist):
+			w.warnings = append(w.warnings, "new: base has no such suite")
+		case err != nil:
+			return nil, unmeasured(err)
+		default:
+			p.Sides, baseTree = []runner.Side{base, head}, t
+		}
+	}
+	var warning string
+	if w.policy, warning, err = w.policyOf(baseTree); err != nil {
+		return nil, err
+	}
+	if warning != "" {
+		w.warnings = append(w.warnings, warning)
+	}
+	w.shadowed = w.distinct(p.Sides)
+	if p.Benchmarks, w.skips, err = w.benchmarks(p.Sides, w.only); err != nil {
+		return nil, usage("%w", err)
+	}
+	w.skips = append(w.skips, w.shadowed...)
+	for _, t := range w.trees {
+		w.warnings = append(w.warnings, t.Warnings...)
+	}
+	return &p, nil
 }
 
 // lockHost waits until no other gate measures on this host, and says so where it
@@ -199,10 +229,10 @@ func (c Command) printFailures(f runFlags, failures []error) {
 }
 
 // judge judges the runs and stores them.
-func (c Command) judge(f runFlags, p gate.Policy, s *store.Store, res *runner.Result) (*gate.Report, error) {
+func (c Command) judge(f runFlags, of func(suite string) gate.Policy, s *store.Store, res *runner.Result) (*gate.Report, error) {
 	var report *gate.Report
 	if res.Base != nil {
-		report = gate.Compare(res.Base, res.Head, p)
+		report = gate.CompareSuites(res.Base, res.Head, of)
 	} else {
 		history, problems := history(s, res.Head)
 		for _, pr := range problems {
@@ -211,7 +241,7 @@ func (c Command) judge(f runFlags, p gate.Policy, s *store.Store, res *runner.Re
 		if len(f.only) > 0 {
 			onlyOf(res.Head, history)
 		}
-		report = gate.CompareHistory(res.Head, history, p)
+		report = gate.CompareHistorySuites(res.Head, history, of)
 	}
 	if f.noStore {
 		return report, nil

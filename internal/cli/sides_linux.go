@@ -24,6 +24,19 @@ type workspace struct {
 	suite *config.Suite // nil: no config
 	args  []string      // objects or sources named on the command line
 	trees []*build.Tree
+
+	// Of several suites that make one report: the name, the directory of the config
+	// from the top of the repository, and the first of them, whose tree of base is
+	// everybody's.
+	name, dir    string
+	first        *workspace
+	whole        *build.Tree     // base, of the first
+	baseRevision *bench.Revision // of whole
+
+	only            []string
+	policy          gate.Policy
+	warnings        []string
+	skips, shadowed []bench.Skip
 }
 
 func (w *workspace) close() error {
@@ -94,7 +107,7 @@ func (w *workspace) base(ctx context.Context, ref string, head *build.Tree) (run
 	if w.suite != nil && len(w.args) == 0 {
 		dir = w.suite.Dir
 	}
-	t, err := w.open(ctx, dir, ref)
+	t, err := w.openBase(ctx, dir, ref, head)
 	if err != nil {
 		return side, nil, err
 	}
@@ -129,6 +142,28 @@ func (w *workspace) base(ctx context.Context, ref string, head *build.Tree) (run
 		side.Objects = append(side.Objects, os...)
 	}
 	return side, t, w.configure(side.Objects, false)
+}
+
+// openBase opens the revision of base: of several suites once, as a whole.
+func (w *workspace) openBase(ctx context.Context, dir, ref string, head *build.Tree) (*build.Tree, error) {
+	if w.name == "" {
+		return w.open(ctx, dir, ref)
+	}
+	if w.first.whole == nil {
+		t, err := w.first.open(ctx, head.Root, ref)
+		if err != nil {
+			return nil, err
+		}
+		if t.File != "" {
+			return nil, usage("--base %s is one file, and there are several configs; name a directory or a git ref", ref)
+		}
+		w.first.whole, w.first.baseRevision = t, &t.Revision
+	}
+	t, err := w.first.whole.In(w.dir)
+	if err == nil {
+		w.trees = append(w.trees, t)
+	}
+	return t, err
 }
 
 // inBase finds the counterpart of an argument in base's tree: at the same place,

@@ -2,6 +2,7 @@ package render
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -16,7 +17,9 @@ import (
 // anything else to a shell or to YAML is left out.
 var (
 	plainName   = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.+=:@/-]*$`)
-	plainPath   = regexp.MustCompile(`^[A-Za-z0-9_.+/-]+$`)
+	plainPath   = regexp.MustCompile(`^[A-Za-z0-9_.+][A-Za-z0-9_.+/-]*$`)
+	plainGlob   = regexp.MustCompile(`^[A-Za-z0-9_.+*?][A-Za-z0-9_.+/*?-]*$`)
+	plainMember = regexp.MustCompile(`^[a-z_]+\[[A-Za-z0-9_.]+\]$`)
 	plainCommit = regexp.MustCompile(`^[0-9a-f]{7,64}$`)
 	plainURL    = regexp.MustCompile(`^https?://[A-Za-z0-9.:-]+/[A-Za-z0-9._~/%@+=,#-]*$`)
 )
@@ -74,8 +77,12 @@ func reproduce(reports []*gate.Report, o *MarkdownOptions) string {
 	const most = 3
 	commit := reports[i].Base.Commit
 	command := []string{"gate run --base", commit[:min(12, len(commit))]}
-	if o.Config != "" && o.Config != configName && plainPath.MatchString(o.Config) {
+	switch {
+	case o.Config == "" || o.Config == configName:
+	case plainPath.MatchString(o.Config):
 		command = append(command, "--config", o.Config)
+	case plainGlob.MatchString(o.Config):
+		command = append(command, "--config", "'"+o.Config+"'")
 	}
 	for _, name := range openNames(reports, most) {
 		command = append(command, "--only", name)
@@ -112,60 +119,76 @@ func openNames(reports []*gate.Report, most int) []string {
 	return nil
 }
 
-// A waiver is the line that accepts what regressed of one benchmark.
-type waiver struct {
-	benchmark string
-	text      string
-}
+// A waiver is the line that accepts what regressed of one benchmark, and the file that
+// it goes into.
+type waiver struct{ file, text string }
 
-// waivers are the lines that accept what regressed, on all testbeds, and how many
-// more there are whose names nobody should copy.
-func waivers(reports []*gate.Report, until time.Time) (lines []waiver, more int) {
+// waivers are the lines that accept what regressed, on all testbeds and of one file
+// after the other, and how many more there are whose names nobody should copy.
+func waivers(reports []*gate.Report, until time.Time, configOf func(string) string) (lines []waiver, more int) {
 	if until.IsZero() {
 		return nil, 0
 	}
-	var all []gate.Waiver
-	at := map[string]int{}
+	type key struct{ file, benchmark string }
+	at := map[key]map[string]gate.Margin{}
+	var order []key
 	for _, r := range reports {
 		for _, w := range r.Waivers(until) {
-			i, ok := at[w.Benchmark]
-			if !ok {
-				at[w.Benchmark] = len(all)
-				all = append(all, w)
-				continue
+			k := key{configName, w.Benchmark}
+			suite := ""
+			if len(r.Suites) > 0 {
+				suite, k.benchmark = bench.SplitSuite(k.benchmark)
+			}
+			if configOf != nil {
+				k.file = configOf(suite)
+			}
+			if at[k] == nil {
+				at[k] = map[string]gate.Margin{}
+				order = append(order, k)
 			}
 			for name, m := range w.Max {
-				all[i].Max[name] = gate.Margin{Ratio: max(m.Ratio, all[i].Max[name].Ratio), Absolute: max(m.Absolute, all[i].Max[name].Absolute)}
+				at[k][name] = gate.Margin{Ratio: max(m.Ratio, at[k][name].Ratio), Absolute: max(m.Absolute, at[k][name].Absolute)}
 			}
 		}
 	}
-	for _, w := range all {
-		name := w.Benchmark
-		if strings.ContainsAny(name, ":=") { // which YAML takes for its own
-			name = `"` + name + `"`
+	files := map[string]int{}
+	for _, k := range order {
+		if _, ok := files[k.file]; !ok {
+			files[k.file] = len(files)
 		}
-		var limits []string // none: measures that this gate does not know
-		for _, m := range measureNames(w.Max) {
-			limits = append(limits, m+": "+marginText(w.Max[m]))
-		}
-		if limits == nil || !plainName.MatchString(w.Benchmark) {
+	}
+	slices.SortStableFunc(order, func(a, b key) int { return files[a.file] - files[b.file] })
+	for _, k := range order {
+		limits := limitsText(at[k])
+		if limits == "" || !plainName.MatchString(k.benchmark) || !plainPath.MatchString(k.file) {
 			more++
 			continue
 		}
-		lines = append(lines, waiver{w.Benchmark, fmt.Sprintf(`{benchmark: %s, max: {%s}, until: %s, reason: ""}`, name, strings.Join(limits, ", "), until.UTC().Format(time.DateOnly))})
+		name := k.benchmark
+		if strings.ContainsAny(name, ":=") { // which YAML takes for its own
+			name = `"` + name + `"`
+		}
+		lines = append(lines, waiver{k.file, fmt.Sprintf(`{benchmark: %s, max: {%s}, until: %s, reason: ""}`, name, limits, until.UTC().Format(time.DateOnly))})
 	}
 	return lines, more
 }
 
-// measureNames are the measures of limits that a config knows, in its order.
-func measureNames(limits map[string]gate.Margin) []string {
-	var names []string
-	for _, m := range bench.Measures() {
-		if _, ok := limits[m.Name]; ok {
-			names = append(names, m.Name)
+// limitsText are the limits that a config knows, in its order; empty: it knows none.
+func limitsText(limits map[string]gate.Margin) string {
+	var parts []string
+	for _, name := range slices.SortedFunc(maps.Keys(limits), bench.MeasureOrder) {
+		shown := name
+		if _, _, member := bench.SplitMember(name); member {
+			if !plainMember.MatchString(name) {
+				continue
+			}
+			shown = `"` + name + `"`
+		}
+		if _, ok := bench.LookupMeasure(name); ok {
+			parts = append(parts, shown+": "+marginText(limits[name]))
 		}
 	}
-	return names
+	return strings.Join(parts, ", ")
 }
 
 func marginText(m gate.Margin) string {
@@ -178,20 +201,27 @@ func marginText(m gate.Margin) string {
 // accept offers the waivers, and says what to do with them.
 func accept(reports []*gate.Report, o *MarkdownOptions) string {
 	const most = 10
-	lines, more := waivers(reports, o.Until)
+	lines, more := waivers(reports, o.Until, o.ConfigOf)
 	if len(lines) == 0 {
 		return ""
 	}
-	config := configName
-	if o.Config != "" {
-		config = o.Config
-	}
 	var b strings.Builder
-	b.WriteString("**Accept** where it is worth it: add to <code>policy</code> in " + code(config) + ", with a reason:\n\n```yaml\nwaivers:\n")
+	several := lines[0].file != lines[len(lines)-1].file
+	where := code(lines[0].file)
+	if several {
+		where = "these files"
+	}
+	b.WriteString("**Accept** where it is worth it: add to <code>policy</code> in " + where + ", with a reason:\n\n```yaml\n")
 	for i, l := range lines {
 		if i == most {
 			more += len(lines) - most
 			break
+		}
+		if i == 0 || l.file != lines[i-1].file {
+			if several {
+				b.WriteString("# " + l.file + "\n")
+			}
+			b.WriteString("waivers:\n")
 		}
 		b.WriteString("  - " + l.text + "\n")
 	}

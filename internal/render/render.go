@@ -28,6 +28,8 @@ type Options struct {
 	Elapsed time.Duration
 	// Until is the day until which a waiver that is offered counts; zero: none is.
 	Until time.Time
+	// ConfigOf is that of [MarkdownOptions].
+	ConfigOf func(suite string) string
 }
 
 // MarkdownOptions of [Markdown].
@@ -41,10 +43,15 @@ type MarkdownOptions struct {
 	// that is no plain http or https URL is not shown.
 	Link func(bench.LineCount) string
 	// Until is the day until which the waivers that are offered count; zero: none
-	// are. They go into the file Config (empty: ebpf-bench.yml), and count before they
-	// are merged where somebody sets the label Label (empty: there is none).
-	Until         time.Time
-	Config, Label string
+	// are. They count before they are merged where somebody sets the label Label
+	// (empty: there is none).
+	Until time.Time
+	Label string
+	// Config is what measuring again is told to be configured by: a file, a pattern
+	// of several, or empty for the usual one. ConfigOf is the file of a suite, whose
+	// name is empty where there is one alone; nil: always the usual one.
+	Config   string
+	ConfigOf func(suite string) string
 	// Policy is where the policy comes from, such as "main 81d04ba".
 	Policy string
 	// History is how the deciding measure went before; nil is not shown.

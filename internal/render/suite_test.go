@@ -188,6 +188,7 @@ func TestSuiteCopiesNothingHostile(t *testing.T) {
 			x.Comparisons[0].Measure = bad
 		}
 		o := everything()
+		o.ConfigOf = func(string) string { return bad }
 		o.Config, o.Label, o.Policy, o.History.Benchmark, o.History.Measure, o.History.Unit, o.History.Branch = bad, bad, bad, bad, bad, bad, bad
 		o.Link = func(bench.LineCount) string { return bad }
 		if strings.HasPrefix(bad, "https://") { // that would be what the caller wants
@@ -236,4 +237,33 @@ func TestAdvice(t *testing.T) {
 	o.History = &Series{Benchmark: "fun_xdp/worst", Measure: "latency", Unit: "ns", Branch: "main", Values: []float64{98.1, 99.4, 98.6, 98.9, 236.9}}
 	golden(t, "advice.md", markdown(t, r, o))
 	golden(t, "advice.txt", text(t, r, Options{Until: o.Until}))
+}
+
+// Of several suites each waiver goes into the file of its own, under its own name.
+func TestSuiteWaiversOfSeveral(t *testing.T) {
+	r := bigSuite(3, func(i int) string { return []string{"fw:p/x", "a/lb:p/x", "fw:p/y"}[i] })
+	for _, x := range r {
+		x.Suites = []string{"fw", "a/lb"}
+		x.Comparisons[1].Measure = "calls[bpf_redirect_map]"
+	}
+	o := everything()
+	o.Config, o.ConfigOf = "*/ebpf-bench.yml", func(suite string) string { return suite + "/ebpf-bench.yml" }
+	out := suiteText(t, r, o)
+	want := `in these files, with a reason:
+
+` + "```" + `yaml
+# fw/ebpf-bench.yml
+waivers:
+  - {benchmark: p/x, max: {latency: 35%}, until: 2027-01-31, reason: ""}
+  - {benchmark: p/y, max: {latency: 35%}, until: 2027-01-31, reason: ""}
+# a/lb/ebpf-bench.yml
+waivers:
+  - {benchmark: p/x, max: {"calls[bpf_redirect_map]": 35%}, until: 2027-01-31, reason: ""}
+` + "```"
+	if !strings.Contains(out, want) {
+		t.Errorf("no %s in\n%s", want, out)
+	}
+	if want := "--config '*/ebpf-bench.yml' --only fw:p/x --only a/lb:p/x --only fw:p/y</code>"; !strings.Contains(out, want) {
+		t.Errorf("no %s in\n%s", want, out)
+	}
 }

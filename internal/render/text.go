@@ -251,12 +251,12 @@ func (t *terminal) summary(r *gate.Report) {
 	if r.Hint != "" {
 		t.line("hint: ", clean(r.Hint))
 	}
-	if lines, _ := waivers([]*gate.Report{r}, t.o.Until); len(lines) > 0 {
+	if lines, _ := waivers([]*gate.Report{r}, t.o.Until, t.o.ConfigOf); len(lines) > 0 {
 		more := ""
 		if len(lines) > 1 {
 			more = fmt.Sprintf("; %d more with --format markdown", len(lines)-1)
 		}
-		t.line("hint: ", "to accept it, give a reason in ebpf-bench.yml: policy: {waivers: ["+lines[0].text+"]}"+more)
+		t.line("hint: ", "to accept it, give a reason in "+name(lines[0].file)+": policy: {waivers: ["+lines[0].text+"]}"+more)
 	}
 }
 
