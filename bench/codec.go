@@ -118,7 +118,7 @@ func (r *Result) check() error {
 	}
 	last := -1
 	for _, s := range r.Samples {
-		if !finite(s.Value) || !finite(s.Floor) || !finite(s.Twin) {
+		if !finite(s.Value) || !finite(s.Floor) || !finite(s.Twin) || !finite(s.Counted) {
 			return fmt.Errorf("round %d: not a finite number", s.Round)
 		}
 		if s.Round <= last {

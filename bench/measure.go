@@ -49,6 +49,13 @@ const (
 	MapUpdate        = "map_update"
 	MapDelete        = "map_delete"
 	MapOutput        = "map_output"
+	Cycles           = "cycles"
+	Instructions     = "instructions"
+	BranchMisses     = "branch_misses"
+	L1DMisses        = "l1d_misses"
+	LLCMisses        = "llc_misses"
+	ITLBMisses       = "itlb_misses"
+	DTLBMisses       = "dtlb_misses"
 	Runs             = "runs"
 	RecursionMisses  = "recursion_misses"
 	VerifiedInsns    = "verified_insns"
@@ -78,6 +85,13 @@ var measures = []Measure{
 	{MapUpdate, "count", Lower, true, false, "updates of a map in one run, pushes included"},
 	{MapDelete, "count", Lower, true, false, "deletions from a map in one run, pops included"},
 	{MapOutput, "count", Lower, true, false, "records that one run writes to a ring or perf buffer"},
+	{Cycles, "count", Lower, false, false, "cycles of the CPU in one run, the driver's included, where the CPU's counters can be read"},
+	{Instructions, "count", Lower, false, false, "machine instructions of one run, helpers and the driver included"},
+	{BranchMisses, "count", Lower, false, false, "mispredicted branches of one run"},
+	{L1DMisses, "count", Lower, false, false, "reads of one run that missed the first data cache"},
+	{LLCMisses, "count", Lower, false, false, "reads of one run that missed the last cache"},
+	{ITLBMisses, "count", Lower, false, false, "missed translations of instruction addresses in one run"},
+	{DTLBMisses, "count", Lower, false, false, "missed translations of data addresses in one run"},
 	{Runs, "count", Lower, false, false, "runs of the program during one round of work"},
 	{RecursionMisses, "count", Lower, false, false, "runs the kernel skipped because the program was already running on that CPU"},
 	{VerifiedInsns, "insns", Lower, true, true, "instructions the verifier processed, of at most 1,000,000"},

@@ -186,10 +186,17 @@ type Sample struct {
 	// Offset is where the program's machine code starts within its 64-byte
 	// line, 0 to 63; -1 where unknown.
 	Offset int `json:"offset"`
-	// Switches counts context switches of the measuring thread, Steal the
-	// hundredths of a second that the hypervisor took from its CPU.
-	Switches int64 `json:"switches,omitempty"`
-	Steal    int64 `json:"steal,omitempty"`
+	// Switches counts context switches of the measuring thread, Migrations its
+	// moves to another CPU, Faults its page faults, and Steal the hundredths of a
+	// second that the hypervisor took from its CPU.
+	Switches   int64 `json:"switches,omitempty"`
+	Migrations int64 `json:"migrations,omitempty"`
+	Faults     int64 `json:"faults,omitempty"`
+	Steal      int64 `json:"steal,omitempty"`
+	// Counted is the share of the time for which a hardware counter counted, where
+	// it had to share the CPU's counters with others: Value is scaled up by it. 0:
+	// all of the time.
+	Counted float64 `json:"counted,omitempty"`
 }
 
 // A Skip is something that was not measured, and why.

@@ -66,11 +66,11 @@ func (m *Micro) countReading(side int, in *instrumented, round int) (map[string]
 	if err := m.warm(t); err != nil {
 		return nil, err
 	}
-	var runs int
+	var r reading
 	_, err = again(func() error {
 		t.counters.reset()
 		t.counters.start()
-		_, runs, err = m.readOnce(t, round)
+		r, err = m.readOnce(t, round)
 		return err
 	})
 	if err != nil {
@@ -78,8 +78,8 @@ func (m *Micro) countReading(side int, in *instrumented, round int) (map[string]
 	}
 	t.counters.stop(0)
 	pass := t.counters.pass
-	means := map[string]float64{bench.Insns: float64(pass.total()) / float64(runs)}
-	for _, n := range in.counts(in.foreground(pass.blocks), float64(runs)) {
+	means := map[string]float64{bench.Insns: float64(pass.total()) / float64(r.runs)}
+	for _, n := range in.counts(in.foreground(pass.blocks), float64(r.runs)) {
 		means[n.Measure] = n.Mean
 	}
 	return means, nil

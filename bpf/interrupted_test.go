@@ -53,11 +53,11 @@ func TestInterrupted(t *testing.T) {
 		}
 		m.arm(x, 0)
 		for deadline := time.Now().Add(20 * time.Second); interrupted < 20 && time.Now().Before(deadline); {
-			_, restarts, err := m.read(x, 0)
+			r, err := m.read(x, 0)
 			if err != nil {
 				return err
 			}
-			interrupted += restarts
+			interrupted += r.restarts
 		}
 		return nil
 	})

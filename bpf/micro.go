@@ -46,6 +46,8 @@ type Micro struct {
 	placers []placer // by side
 	phases  []int    // of the rounds to come
 	counted []*instrumented
+	// counters of the CPU in the last round, see Counters.
+	counters [][]bench.Sample
 }
 
 // A span is packets that one call may rotate through.

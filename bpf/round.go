@@ -225,7 +225,7 @@ func (m *Micro) round(round int) ([]bench.Sample, error) {
 			return nil, err
 		}
 	}
-	got := make([][]float64, len(targets))
+	got, hard := make([][]float64, len(targets)), make([]tallying, len(targets))
 	samples := make([]bench.Sample, len(m.sides))
 	steal := m.s.steal()
 	for r := range readings {
@@ -236,14 +236,14 @@ func (m *Micro) round(round int) ([]bench.Sample, error) {
 			if err := m.s.stopped(); err != nil {
 				return nil, err
 			}
-			before := switches()
-			ns, restarts, err := m.read(targets[i], r)
+			one, err := m.read(targets[i], r)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", targets[i].name, err)
 			}
-			got[i] = append(got[i], ns)
+			got[i] = append(got[i], one.ns)
+			hard[i].add(one)
 			if i < len(m.sides) {
-				samples[i].Switches += switches() - before + int64(restarts)
+				one.disturb(&samples[i])
 			}
 		}
 	}
@@ -256,6 +256,7 @@ func (m *Micro) round(round int) ([]bench.Sample, error) {
 			return nil, fmt.Errorf("%d runs took no time at all: this host's clock is too coarse (clocksource %s); raise repeat, or boot with clocksource=tsc", m.b.Repeat, clocksource())
 		}
 	}
+	m.counters = m.countersOf(round, hard)
 	return samples, nil
 }
 
@@ -324,17 +325,27 @@ func (m *Micro) warm(t *target) error {
 			}
 		}
 	}
-	_, _, err := m.read(t, 0)
+	_, err := m.read(t, 0)
 	return err
 }
 
-// read takes one reading: the time of one run in ns, over about m.b.Repeat runs.
-func (m *Micro) read(t *target, reading int) (ns float64, restarts int, err error) {
-	restarts, err = again(func() error {
-		ns, _, err = m.readOnce(t, reading)
+// A reading is the time of one run in ns, over so many runs, with what was counted
+// before and after them.
+type reading struct {
+	ns            float64
+	runs          int
+	restarts      int // because of signals
+	before, after moment
+}
+
+// read takes one reading, over about m.b.Repeat runs.
+func (m *Micro) read(t *target, number int) (r reading, err error) {
+	restarts, err := again(func() error {
+		r, err = m.readOnce(t, number)
 		return err
 	})
-	return ns, restarts, err
+	r.restarts = restarts
+	return r, err
 }
 
 // pass runs the program once on every packet of a span.
@@ -349,32 +360,35 @@ func (m *Micro) pass(t *target, s shot) error {
 	return nil
 }
 
-func (m *Micro) readOnce(t *target, reading int) (ns float64, runs int, err error) {
+func (m *Micro) readOnce(t *target, number int) (r reading, err error) {
 	for _, d := range t.drain {
 		if err := d.empty(nil); err != nil {
-			return 0, 0, fmt.Errorf("drain: %w", err)
+			return r, fmt.Errorf("drain: %w", err)
 		}
 	}
 	repeat := m.b.Repeat
 	if m.Path == "single" {
 		repeat /= 10
 	}
-	for _, leg := range legs(m.groups, reading, repeat) {
+	r.before = m.s.gauge.now()
+	for _, leg := range legs(m.groups, number, repeat) {
 		s := t.shots[leg.shot]
 		v, d, err := m.fire(t, s, s.first, leg.repeat)
 		if err != nil {
-			return 0, 0, err
+			return r, err
 		}
-		ns, runs = ns+d, runs+leg.repeat
+		r.ns, r.runs = r.ns+d, r.runs+leg.repeat
 		if t.side < 0 {
 			continue
 		}
 		last := s.first + s.runs() - 1
 		if want := m.answers[t.side][last]; v != want {
-			return 0, 0, m.changedAnswer(t.name, last, leg.repeat, want, v)
+			return r, m.changedAnswer(t.name, last, leg.repeat, want, v)
 		}
 	}
-	return ns / float64(runs), runs, nil
+	r.after = m.s.gauge.now()
+	r.ns /= float64(r.runs)
+	return r, nil
 }
 
 func (m *Micro) changedAnswer(side string, packet, repeat int, want, got uint32) error {

@@ -29,7 +29,8 @@ type Session struct {
 	cache *btf.Cache
 	work  chan func()
 	done  chan struct{}
-	stat  *os.File        // /proc/stat
+	stat  *os.File // /proc/stat
+	gauge *gauges
 	calm  *unix.SchedAttr // how the thread is scheduled between rounds
 	// drivers of this session, and why there is none for a kind.
 	drivers map[driverKind][]*driver
@@ -82,6 +83,7 @@ func (s *Session) thread(ready chan<- error) {
 			d.close()
 		}
 	}
+	s.gauge.close()
 	s.stat.Close()
 }
 
@@ -117,8 +119,11 @@ func (s *Session) setUp() error {
 	if s.calm, err = unix.SchedGetAttr(0, 0); err != nil {
 		return fmt.Errorf("read the scheduling policy: %w", err)
 	}
-	s.stat, err = os.Open("/proc/stat")
-	return err
+	if s.stat, err = os.Open("/proc/stat"); err != nil {
+		return err
+	}
+	s.gauge = newGauges(openPerf)
+	return nil
 }
 
 // hurry puts the thread before all ordinary ones until the returned function is

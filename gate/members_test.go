@@ -87,6 +87,21 @@ func TestUncalled(t *testing.T) {
 // r tells that a row has numbers of both sides.
 func r(c gate.Comparison) bool { return c.Base != nil && c.Head != nil }
 
+// A counter that had to share the CPU's with others says so.
+func TestScaled(t *testing.T) {
+	base, head := newRun("a", "s", result(bench.Cycles, 0, 100, 101, 102)), newRun("b", "s", result(bench.Cycles, 0, 100, 101, 102))
+	if c := row(t, gate.Compare(base, head, gate.DefaultPolicy()), "p/x", bench.Cycles); len(c.Warnings) != 0 || c.Judged {
+		t.Errorf("counted all of the time: %+v", c)
+	}
+	for i := range head.Results[0].Samples {
+		head.Results[0].Samples[i].Counted = 0.4
+	}
+	c := row(t, gate.Compare(base, head, gate.DefaultPolicy()), "p/x", bench.Cycles)
+	if len(c.Warnings) != 1 || c.Warnings[0] != "counted 40% of the time and scaled up: the CPU has fewer counters than events" {
+		t.Errorf("counted for a part of it: %q", c.Warnings)
+	}
+}
+
 // Instructions of a program that does not always do the same are judged by rounds,
 // like its times: with an interval, and at the suite's level.
 func TestNoisyInsns(t *testing.T) {

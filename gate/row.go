@@ -66,6 +66,9 @@ func newRow(base, head *bench.Result, now time.Time, p Policy) *row {
 	if head != nil {
 		w.Warnings = merge(w.Warnings, head.Warnings)
 		w.Lines, w.Seconds = head.Lines, head.Seconds
+		if share := stats.Median(values(head.Samples, func(s bench.Sample) float64 { return s.Counted })); share > 0 {
+			w.warn("counted %.0f%% of the time and scaled up: the CPU has fewer counters than events", 100*share)
+		}
 	}
 	if base != nil && head != nil && base.Answer != "" && head.Answer != "" && base.Answer != head.Answer {
 		w.warn("the program's answer changed from %s to %s", base.Answer, head.Answer)

@@ -3,6 +3,8 @@
 package runner
 
 import (
+	"slices"
+
 	"github.com/org/ebpf-bench-gate/bench"
 	"github.com/org/ebpf-bench-gate/bpf"
 )
@@ -20,18 +22,20 @@ func (r *run) open(b bench.Benchmark, sides []bpf.Side) (lane, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &micro{Micro: m}, nil
+	hardware, _ := r.session.Hardware()
+	return &micro{Micro: m, hardware: hardware}, nil
 }
 
 type micro struct {
 	*bpf.Micro
+	hardware []string // measures of the CPU's counters
 	// noisy are the counted measures of a program that does not always do the
 	// same, which need a sample each round; nil: they are exact.
 	noisy []string
 	sides int // of the comparison
 }
 
-func (m *micro) measures() []string { return []string{bench.Latency} }
+func (m *micro) measures() []string { return append([]string{bench.Latency}, m.hardware...) }
 
 func (m *micro) describe() (bench.Kind, string, string, []string) {
 	return bench.Micro, m.Path, m.Answer, m.Warnings
@@ -45,6 +49,13 @@ func (m *micro) round(n int) ([][]bench.Sample, error) {
 	out := make([][]bench.Sample, len(samples))
 	for i, s := range samples {
 		out[i] = []bench.Sample{s}
+		for e := range m.hardware {
+			c := none
+			if counters := m.Counters(); e < len(counters[i]) {
+				c = counters[i][e]
+			}
+			out[i] = append(out[i], c)
+		}
 	}
 	if m.noisy == nil {
 		return out, nil
@@ -59,6 +70,21 @@ func (m *micro) round(n int) ([][]bench.Sample, error) {
 		}
 	}
 	return out, nil
+}
+
+// none stands where a round has no sample of a measure.
+var none = bench.Sample{Round: -1}
+
+// noteHardware says in one line what of the CPU's counters there is not.
+func (r *run) noteHardware() {
+	if !slices.ContainsFunc(r.cases, func(c *benchCase) bool { _, ok := c.lane.(*micro); return ok }) {
+		return
+	}
+	if _, reason := r.session.Hardware(); reason != "" {
+		for _, out := range r.runs {
+			out.Skipped = append(out.Skipped, bench.Skip{Name: "hardware counters", Reason: reason})
+		}
+	}
 }
 
 type macro struct{ *bpf.Macro }

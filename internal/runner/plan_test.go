@@ -54,7 +54,7 @@ SEC("xdp") int nothing(struct xdp_md *c) { return XDP_PASS; }
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(res.Head.Skipped) != 0 {
+	if s := res.Head.Skipped; len(s) > 1 || len(s) == 1 && s[0].Name != "hardware counters" {
 		t.Errorf("%+v", res.Head.Skipped)
 	}
 }

@@ -54,6 +54,7 @@ func Run(ctx context.Context, p Plan) (*Result, error) {
 		return nil, err
 	}
 	r.changes()
+	r.noteHardware()
 	if err := r.measure(ctx); err != nil {
 		return nil, err
 	}
@@ -290,7 +291,11 @@ func (r *run) measure(ctx context.Context) error {
 		r.setFinal(open, look)
 		for _, c := range open {
 			for _, res := range c.all() {
-				res.Looks, res.Final = append(res.Looks, len(res.Samples)), c.final
+				// A counter may have had no sample since the last look.
+				if n := len(res.Looks); n == 0 && len(res.Samples) > 0 || n > 0 && res.Looks[n-1] < len(res.Samples) {
+					res.Looks = append(res.Looks, len(res.Samples))
+				}
+				res.Final = c.final
 			}
 		}
 		if len(r.runs) < 2 {
@@ -412,7 +417,9 @@ func (c *benchCase) add(samples [][]bench.Sample) {
 			continue
 		}
 		for m, res := range results {
-			res.Samples = append(res.Samples, samples[side][m])
+			if s := samples[side][m]; s.Round >= 0 {
+				res.Samples = append(res.Samples, s)
+			}
 		}
 		side++
 	}
