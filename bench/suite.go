@@ -17,6 +17,9 @@ type Program struct {
 	Type string
 	// Attach overrides the attach target, such as "kprobe/tcp_v4_connect".
 	Attach string
+	// Loader is a shell command that loads the program in the place of gate.
+	// Empty: gate does.
+	Loader string
 	// Constants are set in .rodata, .data and .bss before loading.
 	Constants []Constant
 	Maps      []MapSetup

@@ -22,10 +22,10 @@ import (
 // after relocation against the running kernel, type, flags, attach target, the shape
 // and initial contents of every map, and the same of every program that it can
 // reach: by tail call, or by a map that another program of the object may write. It
-// is empty where that cannot be told. Source positions and symbol names do not
-// count. It is not for concurrent use.
+// is empty where that cannot be told, as of what its own loader loads. Source
+// positions and symbol names do not count. It is not for concurrent use.
 func (o *Object) Digest(program string) string {
-	if !o.Has(program) {
+	if !o.Has(program) || o.loaders[program] != nil {
 		return ""
 	}
 	if o.digests == nil {

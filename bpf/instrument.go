@@ -47,6 +47,9 @@ var errNoStack = errors.New("no register is free and the stack is full")
 // CO-RE relocation. Hash maps get a fixed seed, so that what iterates over them
 // does so in the same order in every load.
 func (o *Object) instrument(program string) (*instrumented, error) {
+	if o.loaders[program] != nil {
+		return nil, errors.New("its own loader loads it")
+	}
 	reachable, err := o.prune(program)
 	if err != nil {
 		return nil, err

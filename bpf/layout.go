@@ -210,7 +210,7 @@ func (m *Micro) place(side, phase, start int) (t *target, at int, err error) {
 // lay is place without the drainers, which only the load that stays needs.
 func (m *Micro) lay(side, phase, start int) (t *target, at int, err error) {
 	p := &m.placers[side]
-	if m.s.Unpadded {
+	if m.s.Unpadded || m.byLoader() {
 		t, err = m.loadAt(side, nil)
 		return t, -1, err
 	}

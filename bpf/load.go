@@ -52,6 +52,9 @@ type LoadOptions struct {
 // Load loads one program of the object, by itself, with only the maps that it
 // uses. A rejection wraps [ebpf.VerifierError].
 func (o *Object) Load(program string, opts LoadOptions) (*Loaded, error) {
+	if load := o.loaders[program]; load != nil {
+		return o.loadBy(program, load)
+	}
 	spec, err := o.prune(program)
 	if err != nil {
 		return nil, err

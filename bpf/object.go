@@ -28,6 +28,7 @@ type Object struct {
 	// setups of the config by program; those of other programs matter too,
 	// since a program array may hold them.
 	programs map[string]bench.Program
+	loaders  map[string]Loader
 	shift    int // see Shifted
 	// quiet asks for no log of a rejection: one of a million instructions takes
 	// half a minute to write.

@@ -105,7 +105,7 @@ func (m *Micro) loadAt(side int, y *layout) (*target, error) {
 	if err != nil {
 		return nil, fmt.Errorf("load %s of %s: %w", m.b.Program, s.Name, err)
 	}
-	if m.kept[side] == nil && l.memory() > reuseMaps {
+	if m.kept[side] == nil && l.memory() > reuseMaps && !m.byLoader() {
 		if m.kept[side], err = cloneMaps(l); err != nil {
 			l.Close()
 			return nil, err

@@ -20,9 +20,11 @@ import (
 
 // An Agent is one that was started, or that was found at work. Stop it.
 type Agent struct {
+	who   string // in words
 	spec  bench.Agent
 	p     *process  // nil: it was at work already
 	net   *os.File  // its network namespace; nil: the host's
+	own   *os.File  // the same, where nobody else closes it
 	last  uint32    // the last program before it was started
 	found []Program // when it was ready
 }
@@ -43,12 +45,15 @@ type Program struct {
 type Where struct {
 	Dir string   // its working directory
 	Net *os.File // its network namespace, which stays the caller's; nil: gate's own
-	Env []string // KEY=VALUE, beside those of the config
+	// Alone gives it a network namespace of its own, in which there is only the
+	// loopback interface.
+	Alone bool
+	Env   []string // KEY=VALUE, beside those of the config
 }
 
 // An Error is what went wrong with an agent, with the end of what it said.
 type Error struct {
-	Agent  string
+	Who    string // "agent NAME", "the loader of NAME"
 	Err    error
 	Said   string // lines, each indented; may be empty
 	Advice string
@@ -59,7 +64,7 @@ func (e *Error) Error() string {
 	if said != "" {
 		said = "; it said:" + said
 	}
-	return fmt.Sprintf("agent %s: %v%s", e.Agent, e.Err, said)
+	return fmt.Sprintf("%s: %v%s", e.Who, e.Err, said)
 }
 
 func (e *Error) Unwrap() error { return e.Err }
@@ -71,7 +76,7 @@ func (e *Error) Hint() string { return e.Advice }
 const saidLines = 15
 
 func (a *Agent) fail(err error, advice string) error {
-	e := &Error{Agent: a.spec.Name, Err: err, Advice: advice}
+	e := &Error{Who: a.who, Err: err, Advice: advice}
 	if a.p != nil {
 		e.Said = a.p.out.lines(saidLines)
 	}
@@ -97,22 +102,38 @@ func environment(more ...[]string) []string {
 // Start starts an agent, or finds the one that runs already, and waits until it is
 // ready. It needs root. The error is an [Error], or the context's.
 func Start(ctx context.Context, spec bench.Agent, at Where) (*Agent, error) {
-	a := &Agent{spec: spec, net: at.Net}
+	return start(ctx, "agent "+spec.Name, spec, at)
+}
+
+func start(ctx context.Context, who string, spec bench.Agent, at Where) (*Agent, error) {
+	a := &Agent{who: who, spec: spec, net: at.Net}
 	var err error
 	if spec.Run != "" {
 		if a.last, err = bpf.LastProgram(); err != nil {
 			return nil, err
 		}
-		a.p, err = launch(startOrder{Command: spec.Run, Dir: at.Dir, Env: environment(at.Env, spec.Env)}, at.Net)
+		a.p, err = launch(startOrder{Command: spec.Run, Dir: at.Dir, Env: environment(at.Env, spec.Env), Alone: at.Alone}, at.Net)
 		if err != nil {
 			return nil, a.fail(err, "")
 		}
+		if at.Alone {
+			if a.net, err = os.Open(a.p.namespace()); err != nil {
+				return nil, errors.Join(err, a.discard())
+			}
+			a.own = a.net
+		}
 	}
 	if err := a.ready(ctx); err != nil {
-		_, _ = a.end(unix.SIGKILL, 0)
+		_ = a.discard()
 		return nil, err
 	}
 	return a, nil
+}
+
+// discard ends what nobody will stop.
+func (a *Agent) discard() error {
+	_, err := a.end(unix.SIGKILL, 0)
+	return err
 }
 
 // Programs are those that the config names, or, where it names none, all that were
@@ -171,7 +192,7 @@ func (a *Agent) ready(ctx context.Context) error {
 		for len(waits) > 0 && waits[0].holds() {
 			waits, since = waits[1:], now
 		}
-		still := time.Since(since) >= stable
+		still := over || time.Since(since) >= stable // what has ended does nothing more
 		switch {
 		case len(waits) == 0 && len(l.missing) == 0 && len(l.programs) > 0 && still:
 			a.found = l.programs
@@ -347,7 +368,7 @@ func (a *Agent) Stop() (warning string, err error) {
 		return "", err
 	}
 	if r.Killed > 0 && sig != unix.SIGKILL {
-		return fmt.Sprintf("agent %s: %d of its processes had not ended %v after %s, and were killed", a.spec.Name, r.Killed, within, unix.SignalName(sig)), nil
+		return fmt.Sprintf("%s: %d of its processes had not ended %v after %s, and were killed", a.who, r.Killed, within, unix.SignalName(sig)), nil
 	}
 	return "", nil
 }
@@ -355,6 +376,9 @@ func (a *Agent) Stop() (warning string, err error) {
 func (a *Agent) end(sig unix.Signal, within time.Duration) (stopReport, error) {
 	if a.p == nil {
 		return stopReport{}, nil
+	}
+	if a.own != nil {
+		defer a.own.Close()
 	}
 	r, err := a.p.stop(sig, within)
 	if err != nil {

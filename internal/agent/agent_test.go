@@ -20,6 +20,7 @@ import (
 // ours is the command of the agent of package testkernel.
 func ours(args string) string { return "exec " + self + " agent " + args }
 
+// self is this test's binary.
 var self = func() string {
 	path, err := os.Executable()
 	if err != nil {
@@ -28,7 +29,7 @@ var self = func() string {
 	return path
 }()
 
-func start(t *testing.T, spec bench.Agent) (*Agent, error) {
+func startAgent(t *testing.T, spec bench.Agent) (*Agent, error) {
 	t.Helper()
 	if spec.Name == "" {
 		spec.Name = "mine"
@@ -77,7 +78,7 @@ func TestAgent(t *testing.T) {
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			a, err := start(t, tt.spec)
+			a, err := startAgent(t, tt.spec)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -110,7 +111,7 @@ func TestAgent(t *testing.T) {
 // knows.
 func TestAgentTwins(t *testing.T) {
 	requireKernel(t)
-	a, err := start(t, bench.Agent{Run: ours("twin other twin")})
+	a, err := startAgent(t, bench.Agent{Run: ours("twin other twin")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,12 +143,12 @@ func TestAgentFails(t *testing.T) {
 		{"nobody there", bench.Agent{Find: bench.Find{PIDs: []int{1}}}, []string{"not found at work; found none"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			a, err := start(t, tt.spec)
+			a, err := startAgent(t, tt.spec)
 			if err == nil {
 				t.Fatalf("found %s", foundNames(a.found))
 			}
 			var e *Error
-			if !errors.As(err, &e) || e.Agent != "mine" {
+			if !errors.As(err, &e) || e.Who != "agent mine" {
 				t.Errorf("%#v", err)
 			}
 			for _, want := range tt.want {
@@ -172,7 +173,7 @@ func TestAgentFails(t *testing.T) {
 
 func TestAgentMisbehavesLater(t *testing.T) {
 	requireKernel(t)
-	a, err := start(t, bench.Agent{Run: ours("-crash 1500ms a"), Ready: bench.Ready{Stable: 10 * time.Millisecond}})
+	a, err := startAgent(t, bench.Agent{Run: ours("-crash 1500ms a"), Ready: bench.Ready{Stable: 10 * time.Millisecond}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,14 +182,14 @@ func TestAgentMisbehavesLater(t *testing.T) {
 		t.Error(err)
 	}
 
-	if a, err = start(t, bench.Agent{Run: ours("-deaf a"), Stop: bench.Stop{Signal: "SIGINT", Within: 100 * time.Millisecond}}); err != nil {
+	if a, err = startAgent(t, bench.Agent{Run: ours("-deaf a"), Stop: bench.Stop{Signal: "SIGINT", Within: 100 * time.Millisecond}}); err != nil {
 		t.Fatal(err)
 	}
 	if w, err := a.Stop(); err != nil || w != "agent mine: 1 of its processes had not ended 100ms after SIGINT, and were killed" {
 		t.Errorf("%q, %v", w, err)
 	}
 
-	if a, err = start(t, bench.Agent{Run: ours("-late 2s a b"), Ready: bench.Ready{Stable: 10 * time.Millisecond}}); err != nil {
+	if a, err = startAgent(t, bench.Agent{Run: ours("-late 2s a b"), Ready: bench.Ready{Stable: 10 * time.Millisecond}}); err != nil {
 		t.Fatal(err)
 	}
 	if programs, _ := a.Programs(); namesOf(programs) != "a" {
@@ -214,7 +215,7 @@ func TestAgentAtWork(t *testing.T) {
 	defer cmd.Wait()
 	defer cmd.Process.Kill()
 	within(t, "loaded", func() bool { ids, err := bpf.LoadedAfter(last); return err == nil && len(ids) >= 2 })
-	a, err := start(t, bench.Agent{Find: bench.Find{PIDs: []int{cmd.Process.Pid}}, Programs: []string{"a_running_one"}})
+	a, err := startAgent(t, bench.Agent{Find: bench.Find{PIDs: []int{cmd.Process.Pid}}, Programs: []string{"a_running_one"}})
 	if err != nil {
 		t.Fatal(err)
 	}

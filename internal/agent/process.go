@@ -48,11 +48,15 @@ func launch(o startOrder, net *os.File) (_ *process, err error) {
 		}
 		defer net.Close()
 	}
-	c := exec.Command("/proc/self/exe", Verb)
+	// Under its own name: a test's binary is several programs.
+	c := &exec.Cmd{Path: "/proc/self/exe", Args: []string{os.Args[0], Verb}}
 	c.Env = []string{"GOMAXPROCS=1"} // it waits, beside what is measured
 	c.ExtraFiles = []*os.File{net, write}
 	// Go makes the mounts of a new mount namespace private.
 	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Unshareflags: unix.CLONE_NEWNS}
+	if o.Alone {
+		c.SysProcAttr.Unshareflags |= unix.CLONE_NEWNET
+	}
 	c.WaitDelay = time.Second
 	in, err := c.StdinPipe()
 	if err != nil {
@@ -66,7 +70,11 @@ func launch(o startOrder, net *os.File) (_ *process, err error) {
 	}
 	c.Stderr = p.out // a panic of its own
 	p.supervisor, p.tie, p.orders = c, in, json.NewEncoder(in)
-	if err := c.Start(); err != nil {
+	begun := make(chan error)
+	// The caller's thread may be pinned to a CPU and in namespaces, which its
+	// children would inherit.
+	go func() { begun <- c.Start() }()
+	if err := <-begun; err != nil {
 		read.Close()
 		return nil, fmt.Errorf("start a supervisor: %w (needs root or CAP_SYS_ADMIN)", err)
 	}
@@ -81,7 +89,13 @@ func launch(o startOrder, net *os.File) (_ *process, err error) {
 		p.kill()
 		return nil, fmt.Errorf("start a supervisor: %w", err)
 	}
-	if err := <-started; err != nil {
+	const patience = 30 * time.Second
+	select {
+	case err = <-started:
+	case <-time.After(patience):
+		err = fmt.Errorf("the supervisor has not started it in %v", patience)
+	}
+	if err != nil {
 		p.kill()
 		return nil, err
 	}
@@ -149,6 +163,11 @@ func (p *process) members() []member {
 		p.seen = all
 	}
 	return all
+}
+
+// namespace is the network namespace of the supervisor's own.
+func (p *process) namespace() string {
+	return fmt.Sprintf("/proc/%d/ns/net", p.supervisor.Process.Pid)
 }
 
 // root is the directory under which the command sees its mounts.

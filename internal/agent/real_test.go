@@ -37,7 +37,7 @@ func TestRealTracers(t *testing.T) {
 			if _, err := exec.LookPath(tool); err != nil {
 				t.Skip(err)
 			}
-			a, err := start(t, bench.Agent{Run: tt.command})
+			a, err := startAgent(t, bench.Agent{Run: tt.command})
 			if err != nil {
 				t.Fatal(err)
 			}

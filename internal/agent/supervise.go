@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
 
@@ -33,7 +34,8 @@ type startOrder struct {
 	Command string   `json:"command"` // for /bin/sh
 	Dir     string   `json:"dir"`
 	Env     []string `json:"env"`
-	Net     bool     `json:"net"` // the descriptor netFD is a network namespace
+	Net     bool     `json:"net"`   // the descriptor netFD is a network namespace
+	Alone   bool     `json:"alone"` // the supervisor is in a new one
 }
 
 type stopOrder struct {
@@ -129,6 +131,15 @@ func (s *supervisor) run() error {
 	if s.start.Net {
 		if err := unix.Setns(netFD, unix.CLONE_NEWNET); err != nil {
 			return fmt.Errorf("enter the network namespace: %w", err)
+		}
+	}
+	if s.start.Alone {
+		lo, err := netlink.LinkByName("lo")
+		if err == nil {
+			err = netlink.LinkSetUp(lo)
+		}
+		if err != nil {
+			return fmt.Errorf("bring up lo: %w (needs CAP_NET_ADMIN)", err)
 		}
 	}
 	// Kernels before 5.11 charge maps to this limit. Best effort.

@@ -83,7 +83,7 @@ func (c Command) measurePlan(ctx context.Context, dir string) (*store.Bundle, []
 	}
 	var plans []*runner.Plan
 	for _, w := range suites {
-		p, err := w.stagedPlan(dir, plan, plan.Suites[slices.Index(all, w)], common)
+		p, err := w.stagedPlan(ctx, dir, plan, plan.Suites[slices.Index(all, w)], common)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -110,15 +110,15 @@ func (c Command) measurePlan(ctx context.Context, dir string) (*store.Bundle, []
 }
 
 // stagedPlan is how a suite is measured that the action has staged.
-func (w *workspace) stagedPlan(dir string, plan *action.Plan, s action.Suite, p runner.Plan) (*runner.Plan, error) {
+func (w *workspace) stagedPlan(ctx context.Context, dir string, plan *action.Plan, s action.Suite, p runner.Plan) (*runner.Plan, error) {
 	if s.Base != nil && plan.Base != nil {
-		side, err := w.staged(dir, "base", *s.Base, *plan.Base)
+		side, err := w.staged(ctx, dir, "base", *s.Base, *plan.Base)
 		if err != nil {
 			return nil, err
 		}
 		p.Sides = append(p.Sides, side)
 	}
-	side, err := w.staged(dir, "head", s.Head, plan.Head)
+	side, err := w.staged(ctx, dir, "head", s.Head, plan.Head)
 	if err != nil {
 		return nil, err
 	}
@@ -131,7 +131,7 @@ func (w *workspace) stagedPlan(dir string, plan *action.Plan, s action.Suite, p 
 }
 
 // staged opens the objects of one side. Only head must have every program.
-func (w *workspace) staged(dir, name string, s action.Side, rev bench.Revision) (runner.Side, error) {
+func (w *workspace) staged(ctx context.Context, dir, name string, s action.Side, rev bench.Revision) (runner.Side, error) {
 	side := runner.Side{Name: name, Revision: rev}
 	var errs []error
 	for _, o := range s.Objects {
@@ -142,7 +142,7 @@ func (w *workspace) staged(dir, name string, s action.Side, rev bench.Revision) 
 	if err := errors.Join(errs...); err != nil {
 		return side, err
 	}
-	return side, w.configure(side.Objects, name == "head")
+	return side, w.configure(ctx, side.Objects, filepath.Join(dir, name), name == "head")
 }
 
 // stagedPolicy is base's policy, so that nobody loosens their own gate.

@@ -14,6 +14,7 @@ import (
 	"github.com/org/ebpf-bench-gate/bench"
 	"github.com/org/ebpf-bench-gate/bpf"
 	"github.com/org/ebpf-bench-gate/gate"
+	"github.com/org/ebpf-bench-gate/internal/agent"
 	"github.com/org/ebpf-bench-gate/internal/build"
 	"github.com/org/ebpf-bench-gate/internal/config"
 	"github.com/org/ebpf-bench-gate/internal/runner"
@@ -97,7 +98,7 @@ func (w *workspace) head(ctx context.Context) (runner.Side, *build.Tree, error) 
 			}
 		}
 	}
-	return side, first, w.configure(side.Objects, true)
+	return side, first, w.configure(ctx, side.Objects, w.configDir(), true)
 }
 
 // base opens the same objects of the revision, file or directory ref.
@@ -122,7 +123,7 @@ func (w *workspace) base(ctx context.Context, ref string, head *build.Tree) (run
 		if err != nil {
 			return side, t, err
 		}
-		return side, t, w.configure(side.Objects, false)
+		return side, t, w.configure(ctx, side.Objects, w.configDir(), false)
 	case len(w.args) == 0:
 		side.Objects, err = w.built(ctx, t, head, false)
 		return side, t, err
@@ -141,7 +142,7 @@ func (w *workspace) base(ctx context.Context, ref string, head *build.Tree) (run
 		}
 		side.Objects = append(side.Objects, os...)
 	}
-	return side, t, w.configure(side.Objects, false)
+	return side, t, w.configure(ctx, side.Objects, t.Dir, false)
 }
 
 // openBase opens the revision of base: of several suites once, as a whole.
@@ -216,7 +217,7 @@ func (w *workspace) built(ctx context.Context, t, from *build.Tree, required boo
 		}
 		out = append(out, os...)
 	}
-	return out, w.configure(out, required)
+	return out, w.configure(ctx, out, t.Dir, required)
 }
 
 // compiled opens an object of a tree, compiled where it is a C source. Of an
@@ -299,9 +300,17 @@ func (w *workspace) names(program, object string) bool {
 	})
 }
 
-// configure gives objects what the config says of their programs. Only head must
-// have every program: base may be older.
-func (w *workspace) configure(objects []runner.Object, required bool) error {
+// configDir is where the config's commands run that belong to no tree.
+func (w *workspace) configDir() string {
+	if w.suite == nil {
+		return "."
+	}
+	return w.suite.Dir
+}
+
+// configure gives objects what the config says of their programs; loaders run in
+// dir. Only head must have every program: base may be older.
+func (w *workspace) configure(ctx context.Context, objects []runner.Object, dir string, required bool) error {
 	if w.suite == nil {
 		return nil
 	}
@@ -316,9 +325,29 @@ func (w *workspace) configure(objects []runner.Object, required bool) error {
 				programs = append(programs, p) // told as missing
 			}
 		}
-		errs = append(errs, o.Configure(programs))
+		errs = append(errs, o.Configure(programs), loadedBy(ctx, o, programs, dir))
 	}
 	return errors.Join(errs...)
+}
+
+// loadedBy has the object's programs loaded by their own loaders.
+func loadedBy(ctx context.Context, o runner.Object, programs []bench.Program, dir string) error {
+	for _, p := range programs {
+		if p.Loader == "" || !o.Has(p.Name) {
+			continue
+		}
+		at, err := filepath.Abs(dir)
+		if err != nil {
+			return err
+		}
+		file, err := filepath.Abs(o.Path)
+		if err != nil {
+			return err
+		}
+		where := agent.Where{Dir: at, Env: []string{"GATE_OBJECT=" + file, "GATE_PROGRAM=" + p.Name}}
+		o.LoadBy(p.Name, func(name string) (uint32, func(), error) { return agent.Load(ctx, name, p.Loader, where) })
+	}
+	return nil
 }
 
 // policyOf is the policy that judges: base's, where base is a revision that has

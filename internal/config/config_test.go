@@ -31,6 +31,7 @@ programs:
     object: ./out//two.o
     type: tc
     attach: tcx/ingress
+    loader: ./load.sh
     constants: {debug: false, rate: -3}
     maps:
       sized: {max_entries: 0x10, entries: [{key: 1..3, value: $key}]}
@@ -97,7 +98,7 @@ policy:
 			CFlags: []string{"-I", "a", "-I", "b"}, Timeout: 90 * time.Second,
 		},
 		Programs: []bench.Program{{
-			Name: "two", Object: "out/two.o", Type: "tc", Attach: "tcx/ingress",
+			Name: "two", Object: "out/two.o", Type: "tc", Attach: "tcx/ingress", Loader: "./load.sh",
 			Constants: []bench.Constant{{Name: "debug", Value: val(bench.Int{})}, {Name: "rate", Value: val(bench.Int{Abs: 3, Neg: true})}},
 			Maps: []bench.MapSetup{
 				{Name: "sized", MaxEntries: 16, Entries: []bench.Entry{{Key: val(bench.Range{First: 1, Last: 3}), Value: val(bench.Variable{Name: "key"})}}},
@@ -118,10 +119,10 @@ policy:
 	if diff := cmp.Diff(want, got, noPos); diff != "" {
 		t.Error(diff)
 	}
-	if p := got.Programs[0].Maps[0].Entries[0].Value.Pos; p.String() != "dir/ebpf-bench.yml:15:63" {
+	if p := got.Programs[0].Maps[0].Entries[0].Value.Pos; p.String() != "dir/ebpf-bench.yml:16:63" {
 		t.Errorf("the place of $key is %s", p)
 	}
-	if p := got.Benchmarks[2].Pos; p.String() != "dir/ebpf-bench.yml:28:3" {
+	if p := got.Benchmarks[2].Pos; p.String() != "dir/ebpf-bench.yml:29:3" {
 		t.Errorf("the place of one/sub/case is %s", p)
 	}
 

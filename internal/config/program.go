@@ -52,6 +52,7 @@ func (r *reader) programs(n *yaml.Node) []bench.Program {
 					r.fail(v, "name one file; ${arch} stands for the architecture", "object must be one file, not a pattern")
 				}
 			},
+			"loader":    func(_, v *yaml.Node) { p.Loader, _ = r.word(v, "loader", "a shell command") },
 			"type":      func(_, v *yaml.Node) { p.Type = r.section(v, "type") },
 			"attach":    func(_, v *yaml.Node) { p.Attach = r.section(v, "attach") },
 			"constants": func(_, v *yaml.Node) { p.Constants = r.constants(v) },
