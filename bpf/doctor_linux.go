@@ -49,6 +49,17 @@ func Doctor(ctx context.Context) []Check {
 	return d.checks
 }
 
+// WatchNoise begins to watch what makes this host's numbers noisy; the function that
+// it returns tells, for the time since, what [Doctor] tells in its group "noise".
+func WatchNoise(ctx context.Context) (since func() []Check) {
+	d := &doctor{ctx: ctx, host: thisHost()}
+	before, start := d.cpuTimes(), time.Now()
+	return func() []Check {
+		d.noise(before, start, "")
+		return d.checks
+	}
+}
+
 type doctor struct {
 	host
 	ctx    context.Context

@@ -71,7 +71,7 @@ func CompareHistory(head *bench.Run, history []*bench.Run, p Policy) *Report {
 		rows[i] = w
 	})
 	var first *row // with a first alarm
-	for _, w := range append(rows, vanished(head, runs, p)...) {
+	for _, w := range slices.Concat(rows, vanished(head, runs, p)) {
 		if w == nil {
 			continue
 		}

@@ -3,18 +3,15 @@ package cli
 import (
 	"context"
 	"fmt"
-	"math"
-	"slices"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/org/ebpf-bench-gate/bench"
 	"github.com/org/ebpf-bench-gate/bpf"
+	"github.com/org/ebpf-bench-gate/gate"
 	"github.com/org/ebpf-bench-gate/internal/packet"
 	"github.com/org/ebpf-bench-gate/internal/runner"
-	"github.com/org/ebpf-bench-gate/stats"
 )
 
 func (c Command) noise() *cobra.Command {
@@ -24,9 +21,10 @@ func (c Command) noise() *cobra.Command {
 		Use:   "noise [OBJECT|SOURCE]...",
 		Short: "Measure identical programs, and say what slowdown this host can show",
 		Long: `Noise measures programs against themselves, as gate run measures base and head. It
-prints how much identical programs differ here, and the smallest slowdown beyond
-the margin that a run of each length would have found nine times in ten. Without
-arguments it takes a program of its own.`,
+prints how much identical programs differ here, the smallest slowdown that a run of
+each length would call regressed nine times in ten by the policy's limit, and what
+would help to see smaller ones, or to see them sooner. Without arguments it takes a
+program of its own.`,
 		Example: `  gate noise
   gate noise --rounds 80 prog.bpf.c`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -77,7 +75,12 @@ func (c Command) measureNoise(ctx context.Context, f runFlags, rounds int, args 
 	}
 	defer s.Close()
 	s.Stop = ctx.Err
-	measured := 0
+	watch := bpf.WatchNoise(ctx)
+	policy := gate.DefaultPolicy()
+	if w.suite != nil {
+		policy = w.suite.Policy
+	}
+	var measured []*stillness
 	for _, b := range benchmarks {
 		if b.Veth != nil {
 			fmt.Fprintf(c.Stderr, "skipped: %s is measured on a veth pair\n", b.Name)
@@ -87,18 +90,39 @@ func (c Command) measureNoise(ctx context.Context, f runFlags, rounds int, args 
 		if !ok {
 			continue
 		}
-		if err := c.noiseOf(ctx, s, b, o, rounds); err != nil {
+		n, err := c.noiseOf(ctx, s, b, o, rounds, policy)
+		if err == nil {
+			err = n.print(c.Stdout)
+		}
+		if err != nil {
 			return unmeasured(fmt.Errorf("%s: %w", b.Name, err))
 		}
-		measured++
+		fmt.Fprintln(c.Stdout)
+		measured = append(measured, n)
 	}
-	if measured == 0 {
+	if len(measured) == 0 {
 		return unmeasured(fmt.Errorf("nothing here can be test-run"))
 	}
-	for _, warning := range bpf.Warnings() {
-		fmt.Fprintf(c.Stdout, "warn: %s\n", warning)
-	}
+	c.printHelps(measured, watch())
 	return nil
+}
+
+// printHelps says what would help, as these rounds and the host have it.
+func (c Command) printHelps(measured []*stillness, checks []bpf.Check) {
+	fmt.Fprintln(c.Stdout, "what would help")
+	for _, n := range measured {
+		for _, line := range n.helps() {
+			if len(measured) > 1 {
+				line = n.benchmark + ": " + line
+			}
+			fmt.Fprintf(c.Stdout, "  %s\n", line)
+		}
+	}
+	for _, k := range checks {
+		if k.State == bpf.CheckWarn {
+			fmt.Fprintf(c.Stdout, "  %s: %s; %s\n", k.Name, k.Detail, k.Hint)
+		}
+	}
 }
 
 func objectOf(side runner.Side, program string) (*bpf.Object, bool) {
@@ -111,67 +135,24 @@ func objectOf(side runner.Side, program string) (*bpf.Object, bool) {
 }
 
 // noiseOf measures one benchmark against itself.
-func (c Command) noiseOf(ctx context.Context, s *bpf.Session, b bench.Benchmark, o *bpf.Object, rounds int) error {
+func (c Command) noiseOf(ctx context.Context, s *bpf.Session, b bench.Benchmark, o *bpf.Object, rounds int, p gate.Policy) (*stillness, error) {
 	m, err := s.Micro(b, bpf.Side{Name: "base", Object: o}, bpf.Side{Name: "head", Object: o})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer m.Close()
 	start := time.Now()
-	var d, values, floors []float64
-	switched := 0
+	n := &stillness{benchmark: b.Name, path: m.Path, policy: p}
 	for r := range rounds {
 		if err := ctx.Err(); err != nil {
-			return err
+			return nil, err
 		}
 		x, err := m.Round(r)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		d = append(d, (x[1].Value-x[0].Value)/((x[0].Value+x[1].Value)/2))
-		values, floors = append(values, x[0].Value, x[1].Value), append(floors, x[0].Floor)
-		if x[0].Switches+x[1].Switches > 0 {
-			switched++
-		}
+		n.base, n.head = append(n.base, x[0]), append(n.head, x[1])
 	}
-	each := time.Since(start) / time.Duration(rounds)
-	shift, ok := stats.PairedShift(d, nil)
-	if !ok {
-		return fmt.Errorf("the readings are not numbers")
-	}
-	const level = 0.99
-	tail := (1 - level) / 2
-	fmt.Fprintf(c.Stdout, "%s against itself, %d rounds (%s)\n", b.Name, rounds, m.Path)
-	w := tabwriter.NewWriter(c.Stdout, 2, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "  latency\t%.1f ns\tan empty program: %.1f ns\n", stats.Median(values), stats.Median(floors))
-	fmt.Fprintf(w, "  one load to the next\t%s\thalf of all rounds differ by less\n", percent(stats.Median(absolute(d))))
-	fmt.Fprintf(w, "  base against head\t%+.2f%%\t%.0f%% interval %+.2f…%+.2f%%: holds 0 on an honest host\n",
-		100*shift.Estimate(), 100*level, 100*shift.Lower(tail), 100*shift.Upper(tail))
-	fmt.Fprintf(w, "  interrupted rounds\t%.0f%%\tthe scheduler ran something else in between\n", 100*float64(switched)/float64(rounds))
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	fmt.Fprintln(c.Stdout)
-	w = tabwriter.NewWriter(c.Stdout, 2, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "rounds\ttime\tslowdown shown 9 times in 10, beyond the margin\t")
-	for n := 20; n <= rounds; n *= 2 {
-		e := stats.Detectable(d[:n], 0.01, 0.9)
-		shown := "none"
-		if !math.IsNaN(e) {
-			shown = percent(e)
-		}
-		fmt.Fprintf(w, "%d\t%s\t%s\t\n", n, (time.Duration(n) * each).Round(10*time.Millisecond), shown)
-	}
-	fmt.Fprintln(w)
-	return w.Flush()
-}
-
-func percent(x float64) string { return fmt.Sprintf("%.2f%%", 100*x) }
-
-func absolute(xs []float64) []float64 {
-	out := slices.Clone(xs)
-	for i, x := range out {
-		out[i] = math.Abs(x)
-	}
-	return out
+	n.took = time.Since(start)
+	return n, nil
 }

@@ -27,7 +27,7 @@ type plan struct {
 // plans have slowdowns of about 2% beside a limit of 0.5% on a quiet host, and of
 // about 3% beside one of 1% on a busy one; how large each is, is measured.
 var plans = []plan{
-	{"quiet", "straight", 14, 0.005},
+	{"quiet", "straight", 12, 0.005},
 	{"quiet", "loop", 90, 0.005},
 	{"busy", "straight", 18, 0.01},
 	{"busy", "loop", 95, 0.01},
