@@ -211,6 +211,9 @@ func (r *reporting) open(ctx context.Context) error {
 		r.say("warning: %v; waivers of head cannot count", err)
 		return nil
 	}
+	if e.Workflow == "" { // the runner of Gitea does not say
+		e.Workflow = run.Path
+	}
 	r.measured, r.finished = run.Created, run.Finished
 	return nil
 }
@@ -220,11 +223,12 @@ func (r *reporting) open(ctx context.Context) error {
 // request can bring a workflow of the same name in another file.
 func (r *reporting) openFork(ctx context.Context) error {
 	e := r.event
-	pull, err := r.client.FindPull(ctx, e.HeadOwner, e.HeadBranch, e.HeadRepo, e.HeadSHA)
+	pull, err := r.client.FindPull(ctx, e)
 	if err != nil {
 		return err
 	}
 	e.Pull, e.BaseSHA, e.BaseBranch = &pull, pull.BaseSHA, pull.BaseRef
+	e.HeadBranch, e.HeadRepo = pull.HeadRef, pull.HeadRepo
 	if _, err := r.client.File(ctx, e.Workflow, e.BaseSHA); errors.Is(err, github.ErrNotFound) || e.Workflow == "" {
 		return &github.RefusedError{
 			Reason: fmt.Sprintf("the run is of the workflow %.100q, which %.60s does not have: a pull request brought it", e.Workflow, e.BaseBranch),

@@ -111,10 +111,6 @@ func serverOf(api *url.URL) string {
 // Repo is "owner/name".
 func (c *Client) Repo() string { return c.owner + "/" + c.name }
 
-// gitea tells that the API is that of Gitea or Forgejo, by its version: GitHub's is
-// v3.
-func (c *Client) gitea() bool { return strings.HasSuffix(c.transport.base.Path, "/api/v1/") }
-
 // Requests is how many requests went to the API so far, retries included.
 // Downloads from where the API pointed to are none.
 func (c *Client) Requests() int { return int(c.transport.requests.Load()) }

@@ -170,6 +170,7 @@ func TestStatus(t *testing.T) {
 
 func TestFindPull(t *testing.T) {
 	s, c, _ := forge(t)
+	head := &Event{HeadOwner: "stranger", HeadBranch: "feat/x #1", HeadRepo: 2, HeadSHA: sha(2)}
 	good := githubtest.Pull{Number: 7, HeadOwner: "stranger", HeadRef: "feat/x #1", HeadSHA: sha(2), HeadRepo: 2, BaseRef: "main", BaseSHA: sha(1)}
 	for i, change := range []func(*githubtest.Pull){
 		func(p *githubtest.Pull) { p.HeadSHA = sha(3) }, func(p *githubtest.Pull) { p.HeadRepo = 3 }, func(p *githubtest.Pull) { p.HeadRepo = 0 },
@@ -180,20 +181,20 @@ func TestFindPull(t *testing.T) {
 		change(&p)
 		s.Pulls = append(s.Pulls, p)
 	}
-	if _, err := c.FindPull(t.Context(), "stranger", "feat/x #1", 2, sha(2)); !errors.Is(err, ErrMoved) {
+	if _, err := c.FindPull(t.Context(), head); !errors.Is(err, ErrMoved) {
 		t.Errorf("%v", err)
 	}
 	s.Pulls = append(s.Pulls, good)
-	if p, err := c.FindPull(t.Context(), "stranger", "feat/x #1", 2, sha(2)); err != nil || p.Number != 7 || p.BaseRef != "main" {
+	if p, err := c.FindPull(t.Context(), head); err != nil || p.Number != 7 || p.BaseRef != "main" {
 		t.Errorf("%+v, %v", p, err)
 	}
 	second := good
 	second.Number, second.BaseRef = 8, "dev"
 	s.Pulls = append(s.Pulls, second)
-	if p, err := c.FindPull(t.Context(), "stranger", "feat/x #1", 2, sha(2)); err == nil || errors.Is(err, ErrMoved) {
+	if p, err := c.FindPull(t.Context(), head); err == nil || errors.Is(err, ErrMoved) {
 		t.Errorf("%+v, %v", p, err)
 	}
-	if _, err := c.FindPull(t.Context(), "", "x", 2, sha(2)); err == nil {
+	if _, err := c.FindPull(t.Context(), &Event{HeadBranch: "x", HeadRepo: 2, HeadSHA: sha(2)}); err == nil {
 		t.Error("without an owner every pull request is listed")
 	}
 }
@@ -202,7 +203,7 @@ func TestAccepted(t *testing.T) {
 	since := time.Unix(1_700_000_000, 0)
 	s, c, _ := forge(t)
 	s.PerPage = 1
-	s.Permissions = map[string]string{"boss": "admin", "dev": "write", "triager": "read"}
+	s.Permissions = map[string]string{"boss": "admin", "dev": "write", "triager": "read", "own": "owner"}
 	ev := func(event, label, actor string, after time.Duration) githubtest.IssueEvent {
 		return githubtest.IssueEvent{Pull: 7, Event: event, Label: label, Actor: actor, Created: since.Add(after)}
 	}
@@ -212,6 +213,7 @@ func TestAccepted(t *testing.T) {
 	}{
 		"none":            {nil, ""},
 		"admin":           {[]githubtest.IssueEvent{ev("labeled", "ok", "boss", time.Hour)}, "boss"},
+		"owner":           {[]githubtest.IssueEvent{ev("labeled", "ok", "own", time.Hour)}, "own"},
 		"write":           {[]githubtest.IssueEvent{ev("labeled", "OK", "dev", time.Hour)}, "dev"},
 		"triage":          {[]githubtest.IssueEvent{ev("labeled", "ok", "triager", time.Hour)}, ""},
 		"unknown":         {[]githubtest.IssueEvent{ev("labeled", "ok", "ghost", time.Hour)}, ""},
@@ -225,8 +227,10 @@ func TestAccepted(t *testing.T) {
 		"put back": {[]githubtest.IssueEvent{ev("labeled", "ok", "triager", -time.Hour), ev("unlabeled", "ok", "boss", time.Hour), ev("labeled", "ok", "dev", 2*time.Hour)}, "dev"},
 	} {
 		s.Events = tt.events
-		if by, err := c.Accepted(t.Context(), 7, "ok", since); by != tt.want || err != nil {
-			t.Errorf("%s: %q, %v, want %q", name, by, err, tt.want)
+		for _, c := range []*Client{c, asGitea(t, s)} {
+			if by, err := c.Accepted(t.Context(), 7, "ok", since); by != tt.want || err != nil {
+				t.Errorf("%s, Gitea %t: %q, %v, want %q", name, c.gitea(), by, err, tt.want)
+			}
 		}
 	}
 	if _, err := c.Accepted(t.Context(), 7, "ok", time.Time{}); err == nil {

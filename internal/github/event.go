@@ -34,6 +34,7 @@ type Event struct {
 	Started bool
 
 	Pull *Pull // of pull_request; [Client.FindPull] has it for workflow_run
+	pull int   // of workflow_run, where the event tells it; 0: it does not
 	// HeadSHA gets the status. HeadRepo, HeadOwner and HeadBranch are where it
 	// comes from.
 	HeadSHA    string
@@ -181,16 +182,17 @@ func (e *Event) read(f *eventFile, getenv func(string) string) error {
 		if w == nil || w.ID == 0 {
 			return errors.New("read the event: no workflow run in it")
 		}
-		if w.Event != "pull_request" {
+		if w.Event != "pull_request" && w.Event != "pull_request_sync" { // Gitea's, of a push to one
 			return &RefusedError{Reason: fmt.Sprintf("the run was caused by %.40q, not by a pull request: its own report job tells of it", w.Event), Harmless: true}
 		}
 		e.Run, e.HeadSHA, e.HeadBranch, e.Conclusion = w.ID, w.HeadSHA, w.HeadBranch, w.Conclusion
 		e.HeadRepo, e.HeadOwner = w.HeadRepo.ID, w.HeadRepo.Owner.Login
 		e.Started = f.Action == "requested" || f.Action == "in_progress"
-		if w.Path == "" && f.Workflow != nil {
-			w.Path = f.Workflow.Path
-		}
+		e.pull = pullOfRef(w.Path)
 		w.Path, _, _ = strings.Cut(w.Path, "@")
+		if !strings.Contains(w.Path, "/") && f.Workflow != nil { // Gitea's has no directory
+			w.Path, _, _ = strings.Cut(f.Workflow.Path, "@")
+		}
 		e.Workflow = w.Path
 	default:
 		return &RefusedError{Reason: fmt.Sprintf("the event %.40q is not one that gate reports on", e.Name), Advice: "use pull_request, merge_group, push, schedule, workflow_dispatch or workflow_run"}

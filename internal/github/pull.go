@@ -25,12 +25,13 @@ type Pull struct {
 	BaseSHA  string
 	BaseRef  string
 	Labels   []string
+	closed   bool
 }
 
 func newPull(p *gh.PullRequest) Pull {
 	out := Pull{
 		Number: p.GetNumber(), HeadSHA: p.GetHead().GetSHA(), HeadRef: p.GetHead().GetRef(), HeadRepo: p.GetHead().GetRepo().GetID(),
-		BaseSHA: p.GetBase().GetSHA(), BaseRef: p.GetBase().GetRef(),
+		BaseSHA: p.GetBase().GetSHA(), BaseRef: p.GetBase().GetRef(), closed: p.GetState() == "closed",
 	}
 	for _, l := range p.Labels {
 		out.Labels = append(out.Labels, l.GetName())
@@ -48,10 +49,15 @@ func (c *Client) Pull(ctx context.Context, number int) (Pull, error) {
 }
 
 // FindPull finds the open pull request of a head: the branch of an owner, whose
-// repository and commit must be these. It is how a fork's pull request is known:
-// the API's list is asked, not anything that the fork's code wrote. [ErrMoved]
-// where there is none; several are an error too, since they have different bases.
-func (c *Client) FindPull(ctx context.Context, owner, branch string, repo int64, sha string) (Pull, error) {
+// repository and commit must be the event's. It is how a fork's pull request is
+// known: the API's list is asked, not anything that the fork's code wrote.
+// [ErrMoved] where there is none; several are an error too, since they have
+// different bases.
+func (c *Client) FindPull(ctx context.Context, e *Event) (Pull, error) {
+	owner, branch, repo, sha := e.HeadOwner, e.HeadBranch, e.HeadRepo, e.HeadSHA
+	if c.gitea() && repo == 0 && e.pull != 0 {
+		return c.pullOf(ctx, e.pull, sha)
+	}
 	if owner == "" || branch == "" || repo == 0 || !isSHA(sha) {
 		return Pull{}, errors.New("find the pull request: the event does not tell owner, branch, repository and commit")
 	}
@@ -65,7 +71,7 @@ func (c *Client) FindPull(ctx context.Context, owner, branch string, repo int64,
 		}
 		for _, p := range list {
 			// Some forges ignore the filter.
-			if pull := newPull(p); pull.HeadSHA == sha && pull.HeadRepo == repo && pull.HeadRef == branch && p.GetState() != "closed" {
+			if pull := newPull(p); pull.HeadSHA == sha && pull.HeadRepo == repo && pull.HeadRef == branch && !pull.closed {
 				found = append(found, pull)
 			}
 		}
@@ -116,22 +122,19 @@ func (c *Client) Accepted(ctx context.Context, pull int, label string, since tim
 	if since.IsZero() {
 		return "", fmt.Errorf("%s: the time of the workflow run is not known", what)
 	}
+	events := c.events
+	if c.gitea() {
+		events = c.timeline
+	}
+	all, err := events(ctx, pull)
+	if err != nil {
+		return "", failed(what, err)
+	}
 	var last *gh.IssueEvent
-	for page := 1; page <= 20; {
-		var list []*gh.IssueEvent
-		q := url.Values{"per_page": {strconv.Itoa(perPage)}, "page": {strconv.Itoa(page)}}
-		resp, err := c.get(ctx, fmt.Sprintf("issues/%d/events", pull), q, &list)
-		if err != nil {
-			return "", failed(what, err)
-		}
-		for _, e := range list {
-			if (e.GetEvent() == "labeled" || e.GetEvent() == "unlabeled") && strings.EqualFold(e.GetLabel().GetName(), label) &&
-				(last == nil || !e.GetCreatedAt().Before(last.GetCreatedAt().Time)) {
-				last = e
-			}
-		}
-		if page = resp.NextPage; page == 0 {
-			break
+	for _, e := range all {
+		if (e.GetEvent() == "labeled" || e.GetEvent() == "unlabeled") && strings.EqualFold(e.GetLabel().GetName(), label) &&
+			(last == nil || !e.GetCreatedAt().Before(last.GetCreatedAt().Time)) {
+			last = e
 		}
 	}
 	if last == nil || last.GetEvent() != "labeled" || !last.GetCreatedAt().After(since) {
@@ -149,10 +152,29 @@ func (c *Client) Accepted(ctx context.Context, pull int, label string, since tim
 	case err != nil:
 		return "", err
 	}
-	if p := level.GetPermission(); p != "admin" && p != "write" {
-		return "", nil
+	switch level.GetPermission() {
+	case "admin", "write", "owner": // the last is Gitea's
+		return login, nil
 	}
-	return login, nil
+	return "", nil
+}
+
+// events lists what happened to a pull request.
+func (c *Client) events(ctx context.Context, pull int) ([]*gh.IssueEvent, error) {
+	var all []*gh.IssueEvent
+	for page := 1; page <= 20; {
+		var list []*gh.IssueEvent
+		q := url.Values{"per_page": {strconv.Itoa(perPage)}, "page": {strconv.Itoa(page)}}
+		resp, err := c.get(ctx, fmt.Sprintf("issues/%d/events", pull), q, &list)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, list...)
+		if page = resp.NextPage; page == 0 {
+			break
+		}
+	}
+	return all, nil
 }
 
 // DiffLines are the lines that a pull request adds or changes, by file: where an

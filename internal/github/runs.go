@@ -98,7 +98,14 @@ func (c *Client) Run(ctx context.Context, id int64) (WorkflowRun, error) {
 	if _, err := c.get(ctx, fmt.Sprintf("actions/runs/%d", id), nil, &r); err != nil {
 		return WorkflowRun{}, failed(fmt.Sprintf("read workflow run %d", id), err)
 	}
-	return newRun(&r.WorkflowRun, r.Path), nil
+	run := newRun(&r.WorkflowRun, r.Path)
+	if run.Created.IsZero() && c.gitea() {
+		var err error
+		if run.Created, err = c.created(ctx, id); err != nil {
+			return WorkflowRun{}, err
+		}
+	}
+	return run, nil
 }
 
 // TrustedRuns lists the newest runs of a workflow on a branch of this repository,

@@ -80,6 +80,21 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	page(s, w, r, list, "")
 }
 
+// timeline is Gitea's list of what happened, comments among it, without a word on
+// whether there is more.
+func (s *Server) timeline(w http.ResponseWriter, r *http.Request) {
+	list := []map[string]any{{"type": "comment", "body": "1", "label": nil}}
+	for _, e := range s.Events {
+		if int64(e.Pull) == number(r, "n") {
+			list = append(list, map[string]any{
+				"type": "label", "body": map[bool]string{true: "1"}[e.Event == "labeled"], "label": map[string]any{"name": e.Label},
+				"user": map[string]any{"login": e.Actor}, "created_at": e.Created.UTC().Format(time.RFC3339),
+			})
+		}
+	}
+	page(s, w, r, list, "")
+}
+
 func (s *Server) permission(w http.ResponseWriter, r *http.Request) {
 	p, ok := s.Permissions[r.PathValue("login")]
 	if !ok {

@@ -28,6 +28,7 @@ type Run struct {
 	HeadRepo, Repo           int64
 	Created                  time.Time
 	OmitHeadRepo, OmitPath   bool
+	OmitCreated              bool
 	Status                   string
 }
 
@@ -138,6 +139,7 @@ func New() *Server {
 	mux.HandleFunc("GET "+repo+"/actions/runs", s.runs)
 	mux.HandleFunc("GET "+repo+"/actions/runs/{id}", s.run)
 	mux.HandleFunc("GET "+repo+"/actions/runs/{id}/artifacts", s.artifacts)
+	mux.HandleFunc("GET "+repo+"/actions/runs/{id}/jobs", s.jobs)
 	mux.HandleFunc("GET "+repo+"/actions/artifacts/{id}/zip", s.zip)
 	mux.HandleFunc("GET "+repo+"/branches/{branch}", func(w http.ResponseWriter, r *http.Request) {
 		if sha, ok := s.Branches[r.PathValue("branch")]; ok {
@@ -152,6 +154,7 @@ func New() *Server {
 	mux.HandleFunc("POST "+repo+"/issues/{n}/comments", s.create)
 	mux.HandleFunc("PATCH "+repo+"/issues/comments/{id}", s.edit)
 	mux.HandleFunc("GET "+repo+"/issues/{n}/events", s.events)
+	mux.HandleFunc("GET "+repo+"/issues/{n}/timeline", s.timeline)
 	mux.HandleFunc("GET "+repo+"/collaborators/{login}/permission", s.permission)
 	mux.HandleFunc("POST "+repo+"/statuses/{sha}", s.status)
 	mux.HandleFunc("GET "+repo+"/pulls", s.pulls)
@@ -305,6 +308,9 @@ func (r Run) json() map[string]any {
 		"id": r.ID, "run_attempt": max(r.Attempt, 1), "event": r.Event, "head_branch": r.Branch, "head_sha": r.SHA,
 		"created_at": r.Created.UTC().Format(time.RFC3339), "status": r.Status, "repository": map[string]any{"id": r.Repo},
 	}
+	if r.OmitCreated {
+		delete(m, "created_at")
+	}
 	if !r.OmitPath {
 		m["path"] = r.Path
 	}
@@ -328,6 +334,21 @@ func (s *Server) run(w http.ResponseWriter, r *http.Request) {
 	for _, run := range s.Runs {
 		if run.ID == number(r, "id") {
 			send(w, 200, run.json())
+			return
+		}
+	}
+	refuse(w, 404, "Not Found")
+}
+
+// jobs are two of each run: when they were made is all that Gitea tells of when a
+// run was.
+func (s *Server) jobs(w http.ResponseWriter, r *http.Request) {
+	for _, run := range s.Runs {
+		if run.ID == number(r, "id") {
+			later, first := run.Created.Add(time.Minute), run.Created
+			send(w, 200, map[string]any{"total_count": 2, "jobs": []any{
+				map[string]any{"id": 2, "created_at": later.UTC().Format(time.RFC3339)}, map[string]any{"id": 1, "created_at": first.UTC().Format(time.RFC3339)},
+			}})
 			return
 		}
 	}
