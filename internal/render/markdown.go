@@ -308,7 +308,9 @@ func escape(s string, most int) string {
 		entity(&b, r)
 		next := i+1 < len(runes) && !unicode.IsSpace(runes[i+1])
 		switch {
-		case (r == '@' || r == '#' || r == ':') && next:
+		case (r == '@' || r == '#' || r == ':' || r == '!') && next:
+			b.WriteString(gap)
+		case r == '-' && next && unicode.IsDigit(runes[i+1]) && i >= 2 && strings.EqualFold(string(runes[i-2:i]), "gh"):
 			b.WriteString(gap)
 		case (r == 'w' || r == 'W') && next && runes[i+1] == '.' && i >= 2 && strings.EqualFold(string(runes[i-2:i]), "ww"):
 			b.WriteString(gap)

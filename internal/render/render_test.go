@@ -302,7 +302,7 @@ func TestColor(t *testing.T) {
 }
 
 var hostile = []string{
-	"a|b", "a`b``c", "<script>alert(1)</script>", "@everyone", "see #1 and org/repo#2", "](javascript:alert(1))", "![x](http://evil)",
+	"a|b", "a`b``c", "<script>alert(1)</script>", "@everyone", "see #1 and org/repo#2", "!4, org/repo!5, GH-6 gh-7", "](javascript:alert(1))", "![x](http://evil)",
 	"https://evil.example/x", "www.evil.example", "WwW.evil.example", "a@b.example", "line\nbreak", "\r\n\r\n# heading", "<!-- -->", "-->", "</details></pre>",
 	"\x1b[31mred\x1b[0m", "\x1b]8;;http://evil\x07x", "\u202egnp.exe", "\u2066x\u2069", "a\u200bb", "\x00\x07\x7f\u0085\u2028", "\xff\xfe",
 	"$x^2$", "**bold** _it_ ~~s~~", "&lt;b&gt;", "\\|", "|\n|-|", strings.Repeat("x", 300), "e" + strings.Repeat("\u0301", 5000), "<code>",
@@ -371,7 +371,7 @@ func TestHostileMarkdown(t *testing.T) {
 				t.Errorf("%.40q: %d <%s>, %d closed", s, a, tag, b)
 			}
 		}
-		for _, link := range []string{"http://", "https://", "www.", "WwW.", "@everyone", "@b", "#1", "#2"} {
+		for _, link := range []string{"http://", "https://", "www.", "WwW.", "@everyone", "@b", "#1", "#2", "!4", "!5", "GH-6", "gh-7"} {
 			// Where code is shown, a page links and notifies nothing.
 			visible := unescape(regexp.MustCompile(`(?s)<code>.*?</code>|<pre>.*?</pre>`).ReplaceAllString(strings.TrimPrefix(out, Marker(s)), ""))
 			if strings.Contains(visible, link) {
