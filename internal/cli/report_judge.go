@@ -234,7 +234,10 @@ func (j *judgement) conclude(r *reporting) {
 	if len(r.problems) > 0 && severity[exitUnmeasured] > severity[j.code] {
 		j.verdict, j.code = gate.Inconclusive, exitUnmeasured
 		j.title = strings.Join(r.problems, "; ") + "."
-		return
+		if len(r.problems) < 3 {
+			return
+		}
+		j.title = fmt.Sprintf("%s; and %d more.", r.problems[0], len(r.problems)-1)
 	}
 	for _, p := range r.problems {
 		r.note("%s", p)
