@@ -2,6 +2,7 @@ package test
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -51,6 +52,65 @@ func workflows(t *testing.T) map[string][]byte {
 	return all
 }
 
+// initialized are the workflows that gate init writes in a directory, and in a
+// repository whose branch and directories have names that YAML would misread.
+func initialized(t *testing.T) []string {
+	t.Helper()
+	var files []string
+	for branch, dir := range map[string]string{"main": ".", "feat/#1, [x]: 'ü'": `bpf/größe "1" #2, [x]: {y}`} {
+		top := t.TempDir()
+		git := func(args ...string) {
+			t.Helper()
+			if out, err := exec.Command("git", append([]string{"-C", top}, args...)...).CombinedOutput(); err != nil {
+				t.Fatalf("git %v: %v\n%s", args, err, out)
+			}
+		}
+		git("init", "--quiet")
+		// No branch that git takes has a space; what is written must be read all the same.
+		name := strings.NewReplacer(" ", "-", "[", "(", "]", ")", ":", ";").Replace(branch)
+		git("symbolic-ref", "refs/remotes/origin/HEAD", "refs/remotes/origin/"+name)
+		at := filepath.Join(top, dir)
+		if err := os.MkdirAll(at, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(at, "p.bpf.c"), []byte("SEC(\"xdp\") int p(struct xdp_md *ctx) { return 2; }"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command("gate", "init")
+		cmd.Dir = at
+		out, err := cmd.CombinedOutput()
+		if err != nil || !strings.Contains(string(out), "only once that file is on the default branch") {
+			t.Fatalf("gate init: %v\n%s", err, out)
+		}
+		found, _ := filepath.Glob(filepath.Join(top, ".github/workflows/*.yml"))
+		if len(found) != 2 {
+			t.Fatalf("gate init wrote %v", found)
+		}
+		text, err := os.ReadFile(found[0])
+		if filepath.Base(found[0]) != "ebpf-bench.yml" {
+			text, err = os.ReadFile(found[1])
+		}
+		var w struct {
+			On   struct{ Push struct{ Branches []string } }
+			Jobs map[string]struct {
+				Steps []struct{ With map[string]string }
+			}
+		}
+		if err := errors.Join(err, yaml.Unmarshal(text, &w)); err != nil {
+			t.Fatalf("%v\n%s", err, text)
+		}
+		want := filepath.ToSlash(filepath.Join(dir, "ebpf-bench.yml"))
+		if dir == "." {
+			want = ""
+		}
+		if got := w.Jobs["report"].Steps[0].With["config"]; len(w.On.Push.Branches) != 1 || w.On.Push.Branches[0] != name || got != want {
+			t.Errorf("branches %q, want %q; config %q, want %q", w.On.Push.Branches, name, got, want)
+		}
+		files = append(files, found...)
+	}
+	return files
+}
+
 // TestWorkflows has actionlint look at every workflow of the repository and of the
 // documents, and at those that gate init writes (docs/action.md shows them).
 func TestWorkflows(t *testing.T) {
@@ -70,6 +130,7 @@ func TestWorkflows(t *testing.T) {
 		}
 		files = append(files, file)
 	}
+	files = append(files, initialized(t)...)
 	// shellcheck holds the scripts by itself, and is not on every machine.
 	args := append([]string{"tool", "-modfile=../tools.mod", "actionlint", "-shellcheck=", "-pyflakes=", "-no-color"}, files...)
 	out, err := exec.Command("go", args...).CombinedOutput()

@@ -92,8 +92,12 @@ no file that is there.`,
 			if out, err := exec.Command("git", "rev-parse", "--show-cdup", "--show-prefix").Output(); err == nil {
 				up, prefix, _ := strings.Cut(string(out), "\n")
 				top = path.Join(".", up)
-				if prefix = strings.TrimSpace(prefix); plainPath.MatchString(prefix) {
-					inside = ", config: " + prefix + config.FileName
+				switch prefix = strings.TrimSuffix(prefix, "\n"); {
+				case prefix == "":
+				case strings.Contains(prefix, "${{"):
+					return &exitError{code: exitUsage, err: fmt.Errorf("%q would be an expression in a workflow", prefix), hint: "rename the directory"}
+				default:
+					inside = ", config: " + yamlText(prefix+config.FileName)
 				}
 			}
 			workflow := func(text string) string {
@@ -254,10 +258,7 @@ func configFor(found []foundProgram) string {
 			}
 			continue
 		}
-		object := p.object
-		if !plainPath.MatchString(object) {
-			object = `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(object) + `"`
-		}
+		object := yamlText(p.object)
 		seen[p.name] = p.object
 		if !testRunnable.MatchString(p.section) {
 			section := strings.Map(func(r rune) rune {
@@ -287,6 +288,14 @@ func configFor(found []foundProgram) string {
 	}
 	b.WriteString("policy:\n  latency: {warn: 2%, fail: 5%}\n")
 	return b.String()
+}
+
+// yamlText is a path as YAML reads it: plain, or in quotes.
+func yamlText(s string) string {
+	if plainPath.MatchString(s) {
+		return s
+	}
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(s) + `"`
 }
 
 func isControlRune(r rune) bool { return r < ' ' || r == 0x7f }

@@ -83,6 +83,7 @@ func (f *reportFlags) check() error {
 		{"comment", f.comment, []string{"always", "on-change", "on-regression", "never"}},
 		{"fail-on", f.failOn, []string{"regression", "inconclusive", "never"}},
 		{"needs", f.needs, []string{"", "success", "failure", "cancelled", "skipped"}},
+		{"store", f.store, []string{"artifacts", "none"}},
 	} {
 		ok := false
 		for _, k := range v.known {

@@ -56,11 +56,12 @@ func onlySuites(all []*workspace, globs []string) ([]*workspace, error) {
 	hit := make([]bool, len(globs))
 	for _, w := range all {
 		for i, g := range globs {
-			suite, rest, ok := strings.Cut(g, ":")
-			if !ok {
-				suite, rest = w.name, g
-			} else if match, err := path.Match(suite, w.name); err != nil || !match && suite != w.name {
-				continue
+			rest := g
+			if suite, in, ok := strings.Cut(g, ":"); ok {
+				if match, err := path.Match(suite, w.name); err != nil || !match && suite != w.name {
+					continue
+				}
+				rest = in
 			}
 			if _, err := runner.Select(w.suite.Benchmarks, []string{rest}); err == nil {
 				w.only, hit[i] = append(w.only, rest), true

@@ -252,6 +252,15 @@ func TestAncestors(t *testing.T) {
 	}
 }
 
+// A roll-up costs a list, a page of commits, and two requests a run.
+func TestCollectRequests(t *testing.T) {
+	s, c, _ := forge(t)
+	trustedHistory(t, s, 64, "a")
+	if h, err := c.Collect(t.Context(), query(64)); err != nil || len(h.Runs) != 64 || c.Requests() > 2+2*64 {
+		t.Errorf("%v, %v, %d requests", h, err, c.Requests())
+	}
+}
+
 // A roll-up of 64 runs takes less than 5 s where each request takes 50 ms.
 func BenchmarkRollUp64(b *testing.B) {
 	s, c, _ := forge(b)

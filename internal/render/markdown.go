@@ -66,6 +66,7 @@ type comment struct {
 	o       *MarkdownOptions
 	dropped []string
 	rows    int // of the first table, at most
+	skips   []note
 	// told are lines of the source that stand elsewhere already, by name and text.
 	told map[[2]string]bool
 }
@@ -164,17 +165,12 @@ func or(cell string) string {
 	return cell
 }
 
-// all folds every row, and what static measures a new program has.
+// all is every row, and what static measures a new program has.
 func (c *comment) all() {
 	header, static := c.s.staticTable()
 	if len(c.s.rows)+len(static) == 0 {
 		return
 	}
-	title := "All comparisons"
-	if c.s.alone {
-		title = "All measures"
-	}
-	c.printf("<details><summary>%s</summary>\n\n", title)
 	c.table(c.s.rows)
 	if len(static) > 0 {
 		c.printf("|%s|\n|-|%s\n", strings.Join(each(header, func(h string) string { return escape(h, maxCell) }), "|"), strings.Repeat("-:|", len(header)-1))
@@ -188,7 +184,6 @@ func (c *comment) all() {
 			c.printf("%s\n\n", escape(s, maxParagraph))
 		}
 	}
-	c.printf("</details>\n\n")
 }
 
 func each(list []string, f func(string) string) []string {
@@ -249,23 +244,16 @@ func (c *comment) warnings() {
 }
 
 func (c *comment) skipped() {
-	all := skipNotes(c.r)
-	if len(all) == 0 {
-		return
-	}
-	names := 0
-	for _, n := range all {
-		names += len(n.names)
-	}
-	c.printf("<details><summary>%d not measured</summary>\n\n", names)
-	for _, n := range all {
+	for _, n := range c.skips {
 		c.printf("- %s: %s", n.who(code), escape(n.text, maxParagraph))
 		if n.hint != "" {
 			c.printf(". %s", escape(n.hint, maxParagraph))
 		}
 		c.printf("\n")
 	}
-	c.printf("\n</details>\n\n")
+	if len(c.skips) > 0 {
+		c.printf("\n")
+	}
 }
 
 func (c *comment) footer() {

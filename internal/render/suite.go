@@ -94,7 +94,7 @@ func (c *comment) part(write func()) string {
 }
 
 func (s *suite) add(r *gate.Report) {
-	c := &comment{r: r, s: newSheet(r), o: &s.o.MarkdownOptions, rows: s.rows, told: s.told}
+	c := &comment{r: r, s: newSheet(r), o: &s.o.MarkdownOptions, rows: s.rows, skips: skipNotes(r), told: s.told}
 	p := &testbedParts{c: c}
 	p.warnings, p.all, p.skipped, p.foot = c.part(c.warnings), c.part(c.all), c.part(c.skipped), c.part(c.footer)
 	s.all = append(s.all, p)
@@ -187,19 +187,9 @@ func (s *suite) write() string {
 		b.WriteString("Left out because of the length: everything else. The JSON report has it.\n")
 		return b.String()
 	}
-	for _, fold := range []func(*testbedParts) string{
-		func(p *testbedParts) string { return p.warnings },
-		func(p *testbedParts) string { return p.all },
-		func(p *testbedParts) string { return p.skipped },
-	} {
-		for _, p := range s.all {
-			part := fold(p)
-			if part != "" && many {
-				fmt.Fprintf(&b, "%s\n\n", bold(testbedName(p.c.r)))
-			}
-			b.WriteString(part)
-		}
-	}
+	b.WriteString(s.gather(func(p *testbedParts) string { return p.warnings }))
+	b.WriteString(fold(s.allTitle(), s.gather(func(p *testbedParts) string { return p.all })))
+	b.WriteString(fold(s.skippedTitle(), s.gather(func(p *testbedParts) string { return p.skipped })))
 	b.WriteString(s.chart)
 	if len(s.missed) > 0 {
 		fmt.Fprintf(&b, "Left out because of the length: %s. The JSON report has everything.\n\n", strings.Join(s.missed, ", "))
@@ -212,6 +202,53 @@ func (s *suite) write() string {
 		b.WriteString(p.foot)
 	}
 	return b.String()
+}
+
+// gather puts one part of all testbeds together, each under its name.
+func (s *suite) gather(part func(*testbedParts) string) string {
+	var b strings.Builder
+	for _, p := range s.all {
+		text := part(p)
+		if text != "" && len(s.all) > 1 {
+			fmt.Fprintf(&b, "%s\n\n", bold(testbedName(p.c.r)))
+		}
+		b.WriteString(text)
+	}
+	return b.String()
+}
+
+// fold hides a text behind its title; nothing is not folded.
+func fold(title, text string) string {
+	if text == "" {
+		return ""
+	}
+	return "<details><summary>" + title + "</summary>\n\n" + text + "</details>\n\n"
+}
+
+func (s *suite) allTitle() string {
+	title := "All measures"
+	for _, p := range s.all {
+		if !p.c.s.alone {
+			title = "All comparisons"
+		}
+	}
+	if n := len(s.all); n > 1 {
+		title += " · " + plural(n, "testbed")
+	}
+	return title
+}
+
+// skippedTitle counts what was not measured, each name once.
+func (s *suite) skippedTitle() string {
+	names := map[string]bool{}
+	for _, p := range s.all {
+		for _, n := range p.c.skips {
+			for _, name := range n.names {
+				names[name] = true
+			}
+		}
+	}
+	return fmt.Sprintf("%d not measured", len(names))
 }
 
 func (s *suite) reports() []*gate.Report {
