@@ -3,6 +3,7 @@
 package bpf
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,9 +16,12 @@ import (
 	"unsafe"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/link"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/org/ebpf-bench-gate/bench"
 )
 
 // Programs of other processes are found by who holds them ([Holdings]), by their
@@ -52,6 +56,67 @@ func describeProgram(id uint32, info *progInfo) (ProgramInfo, error) {
 		return ProgramInfo{}, fmt.Errorf("program %d: %w", id, err)
 	}
 	return info.describe(fd), nil
+}
+
+// StaticByID returns the static measures that the kernel still tells of a program
+// that somebody else has loaded: verified_insns (Linux 5.16), xlated_insns,
+// jited_bytes, used_maps and memlock; see [Static].
+func StaticByID(id uint32) ([]bench.Result, error) {
+	fd, err := programFD(id)
+	if err != nil {
+		return nil, explainIDs(err)
+	}
+	defer unix.Close(fd)
+	info := new(progInfo)
+	if err := info.read(fd); err != nil {
+		return nil, fmt.Errorf("program %d: %w", id, err)
+	}
+	values := map[string]float64{
+		bench.VerifiedInsns: float64(info.verified), bench.XlatedInsns: float64(info.xlatedLen / asm.InstructionSize),
+		bench.JitedBytes: float64(info.jitedLen), bench.UsedMaps: float64(info.nrMapIDs), bench.Memlock: float64(memlockOf(fd)),
+	}
+	name := info.describe(fd).Name
+	var out []bench.Result
+	for _, m := range bench.Measures() {
+		if v, ok := values[m.Name]; ok && (v > 0 || m.Name == bench.UsedMaps) {
+			out = append(out, bench.Result{Benchmark: name, Program: name, Measure: m.Name, Kind: bench.Static, Samples: []bench.Sample{{Value: v, Offset: -1}}})
+		}
+	}
+	return out, nil
+}
+
+// memlockOf is the memory that a program is charged with, in bytes; 0: not told.
+func memlockOf(fd int) uint64 {
+	text, err := readSmall("/proc/self/fdinfo/" + strconv.Itoa(fd))
+	if err != nil {
+		return 0
+	}
+	for line := range bytes.Lines(text) {
+		if value, ok := bytes.CutPrefix(line, []byte("memlock:")); ok {
+			n, _ := strconv.ParseUint(string(bytes.TrimSpace(value)), 10, 64)
+			return n
+		}
+	}
+	return 0
+}
+
+// OffsetByID is where the machine code of a program starts within its 64-byte line, or
+// -1.
+func OffsetByID(id uint32) int {
+	fd, err := programFD(id)
+	if err != nil {
+		return -1
+	}
+	defer unix.Close(fd)
+	first := new(uint64)
+	var pin runtime.Pinner
+	pin.Pin(first)
+	defer pin.Unpin()
+	info := &progInfo{nrKsyms: 1, ksyms: uint64(uintptr(unsafe.Pointer(first)))}
+	if info.get(fd) != nil || *first == 0 {
+		return -1
+	}
+	return int(*first & 63)
 }
 
 // LastProgram is the id of the youngest program, or 0. Programs that are loaded from

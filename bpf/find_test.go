@@ -13,6 +13,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/org/ebpf-bench-gate/bench"
 	"github.com/org/ebpf-bench-gate/internal/testkernel"
 )
 
@@ -46,6 +47,40 @@ func TestFindLoaded(t *testing.T) {
 	defer c.Close()
 	if after, m := Holdings(os.Getpid()); !slices.Equal(before, after) || m != n+1 {
 		t.Errorf("one descriptor more of the same: %v, %d; before %v, %d", after, m, before, n)
+	}
+}
+
+// What is told of a program by its id is what is told of one's own.
+func TestStaticByID(t *testing.T) {
+	testkernel.Require(t, testkernel.BPF, testkernel.Clang)
+	testkernel.NoLeaks(t)
+	l, err := compile(t, "testdata/types.bpf.c").Load("xdp_encap", LoadOptions{Stats: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	own, err := Static(l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]float64{}
+	for _, r := range own {
+		want[r.Measure] = r.Samples[0].Value
+	}
+	got, err := StaticByID(idOf(t, l.Program))
+	if err != nil || len(got) < 4 {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	for _, r := range got {
+		if r.Program != "xdp_encap" || r.Kind != bench.Static || len(r.Samples) != 1 || r.Samples[0].Value != want[r.Measure] {
+			t.Errorf("%+v, want %v", r, want[r.Measure])
+		}
+	}
+	if at := OffsetByID(idOf(t, l.Program)); at != l.offset() {
+		t.Errorf("starts at %d, want %d", at, l.offset())
+	}
+	if _, err := StaticByID(1<<31 - 1); err == nil {
+		t.Error("of no program")
 	}
 }
 

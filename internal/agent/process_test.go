@@ -4,6 +4,7 @@ package agent
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -158,7 +159,7 @@ func TestProcessMounts(t *testing.T) {
 			t.Errorf("%s: %s, %v", command, w, err)
 		}
 	}
-	if _, err := p.check("sleep 1000", 50*time.Millisecond); err != errLate {
+	if _, err := p.check("sleep 1000", 50*time.Millisecond); !errors.Is(err, errLate) {
 		t.Errorf("a slow check: %v", err)
 	}
 	if _, err := p.stop(unix.SIGKILL, 0); err != nil {
