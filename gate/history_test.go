@@ -161,6 +161,7 @@ func TestAlarmsInARow(t *testing.T) {
 		{"the fifth", "latency", []float64{110, 109, 110, 111}, 110, gate.Regressed, "beyond the boundary of 12 runs, 5 times in a row", 12},
 		{"as usual after one", "latency", []float64{110}, 100, gate.Pass, "", 13},
 		{"again after one as usual", "latency", []float64{110, 100}, 125, gate.Inconclusive, "a first alarm", 14},
+		{"the first alarm completes a change of level", "latency", []float64{104, 105, 104, 103, 112}, 112, gate.Regressed, "beyond the boundary of 16 runs, 2 times in a row", 16},
 		{"one fast run is no alarm", "latency", []float64{80}, 125, gate.Inconclusive, "a first alarm", 13},
 		{"better higher", "runs", []float64{90}, 90, gate.Regressed, "2 times in a row", 12},
 		{"better higher, better", "runs", []float64{110}, 110, gate.Pass, "", 13},
@@ -307,6 +308,7 @@ func shift(runs []*bench.Run) []*bench.Run {
 // asks for less than 1 s and 200 MB.
 func BenchmarkHistory(b *testing.B) {
 	head, runs, p := thousands()
+	b.ReportAllocs()
 	for b.Loop() {
 		gate.CompareHistory(head, runs, p)
 	}
@@ -315,8 +317,11 @@ func BenchmarkHistory(b *testing.B) {
 func thousands() (head *bench.Run, runs []*bench.Run, p gate.Policy) {
 	measures := []string{"latency", "runs", bench.RecursionMisses, bench.VerificationUS, bench.JitedBytes}
 	p = gate.DefaultPolicy()
-	for _, m := range measures {
-		p.Limits[m] = gate.Limit{Threshold: &p.Threshold}
+	for i, m := range measures {
+		p.Limits[m] = gate.Limit{Fail: &gate.Margin{Ratio: 0.05}} // judged by the policy's rule
+		if i > 2 {
+			p.Limits[m] = gate.Limit{Threshold: &p.Threshold} // a rule of its own
+		}
 	}
 	rnd := rand.New(rand.NewPCG(71, 1))
 	one := func(id string) *bench.Run {

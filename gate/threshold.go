@@ -216,10 +216,6 @@ func (t Threshold) words() string {
 	return strings.Join(parts, ", ")
 }
 
-// maxStreak is the number of alarms before head's that are looked for: where there
-// are more the series has a change point.
-const maxStreak = 4
-
 // judgeThreshold holds the median of the row against the boundary that the past
 // ones, newest first, give. With twice, one alarm decides nothing.
 func (w *row) judgeThreshold(past []stored, t Threshold, twice bool) {
@@ -238,12 +234,13 @@ func (w *row) judgeThreshold(past []stored, t Threshold, twice bool) {
 			w.Limit += ", at most " + number(*w.limit.Max)
 		}
 	}
-	x, since, reason := w.history(past, t)
+	h, reason := w.history(past, t)
 	streak := 0
-	if twice {
-		streak = w.streak(t, x)
+	if twice && reason == "" {
+		streak = w.streak(h, t)
 	}
-	b := t.Boundary(x[streak:])
+	x, since := w.sinceChange(h, streak, t)
+	b := t.Boundary(x)
 	w.Boundary = &b
 	if reason == "" && b.Samples < t.least() {
 		w.few = true
@@ -255,7 +252,7 @@ func (w *row) judgeThreshold(past []stored, t Threshold, twice bool) {
 		}
 		return
 	}
-	x = x[streak:][:b.Samples]
+	x = x[:b.Samples]
 	w.setRatio(stats.Mean(x), *w.Head)
 	if !judged {
 		return
@@ -273,15 +270,23 @@ func (w *row) judgeThreshold(past []stored, t Threshold, twice bool) {
 	}
 }
 
+// maxStreak is the number of alarms before head's that are looked for: where there
+// are more the series has a change point.
+const maxStreak = 4
+
 // streak is the number of runs directly before head that lie beyond the boundary of
 // the runs before them, together with head: the fewest that do, 0 for none. They are
 // no part of the history that head is held against, or else two slow runs would
-// widen it until a third one passes.
-func (w *row) streak(t Threshold, x []float64) int {
-	for n := 1; n <= min(maxStreak, len(x)-1); n++ {
-		bad := w.bad(t.Boundary(x[n:]))
-		beyond := func(v float64) bool { return w.sign()*(v-*bad) > 0 }
-		if bad != nil && beyond(*w.Head) && !slices.ContainsFunc(x[:n], func(v float64) bool { return !beyond(v) }) {
+// widen it, or be taken for its change of level, until a third one passes.
+func (w *row) streak(h history, t Threshold) int {
+	worse := func(a, b float64) bool { return w.sign()*(a-b) > 0 }
+	for n := 1; n <= min(maxStreak, len(h.x)-t.least()); n++ {
+		if !worse(h.x[n-1], stats.Median(h.x[n:n+t.least()])) {
+			return 0 // no alarm; and change points take their time
+		}
+		x, _ := h.cut(n, t)
+		bad := w.bad(t.Boundary(x))
+		if bad != nil && worse(*w.Head, *bad) && !slices.ContainsFunc(h.x[:n], func(v float64) bool { return !worse(v, *bad) }) {
 			return n
 		}
 	}
@@ -330,32 +335,52 @@ func (w *row) holdAgainst(b Boundary, x []float64) {
 	}
 }
 
-// history are the values that the rule may regard: within the window, and since
-// the last change point. since says where the history was cut.
-func (w *row) history(past []stored, t Threshold) (x []float64, since, reason string) {
+// A history are the values of a series, newest first, and the runs that they are of.
+type history struct {
+	x     []float64
+	runs  []*bench.Run
+	since string // where the window cut it
+}
+
+// history is what the rule's window leaves of the past.
+func (w *row) history(past []stored, t Threshold) (h history, reason string) {
 	if t.Window > 0 {
 		if w.now.IsZero() {
-			return nil, "", "the run has no time, so the threshold's window has no end"
+			return h, "the run has no time, so the threshold's window has no end"
 		}
 		oldest := w.now.Add(-t.Window)
 		past = slices.DeleteFunc(slices.Clone(past), func(s stored) bool { return s.run.Time.Before(oldest) })
-		since = " in the window of " + inDays(t.Window)
+		h.since = " in the window of " + inDays(t.Window)
 	}
-	var runs []*bench.Run
 	for _, s := range past {
 		if m := stats.Median(values(s.result.Samples, sampleValue)); finite(m) {
-			x, runs = append(x, m), append(runs, s.run)
+			h.x, h.runs = append(h.x, m), append(h.runs, s.run)
 		}
 	}
+	return h, ""
+}
+
+// cut leaves out the newest values, so many, and what was before the last change point
+// of the others; at is the first run after that, nil where there is none.
+func (h history) cut(newest int, t Threshold) (x []float64, at *bench.Run) {
+	x = h.x[newest:]
 	if t.KeepChanges {
-		return x, since, ""
+		return x, nil
 	}
 	if n := sinceChange(x); n < len(x) {
-		x = x[:n]
-		since = " since the change at " + runs[n-1].Revision.Short()
-		w.warn("the series changed at %s: older runs are not judged by", runs[n-1].Revision.Short())
+		return x[:n], h.runs[newest+n-1]
 	}
-	return x, since, ""
+	return x, nil
+}
+
+// sinceChange is the history that is judged by, and where it was cut.
+func (w *row) sinceChange(h history, newest int, t Threshold) (x []float64, since string) {
+	x, at := h.cut(newest, t)
+	if at == nil {
+		return x, h.since
+	}
+	w.warn("the series changed at %s: older runs are not judged by", at.Revision.Short())
+	return x, " since the change at " + at.Revision.Short()
 }
 
 func inDays(d time.Duration) string {

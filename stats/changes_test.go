@@ -28,6 +28,25 @@ func places(c []stats.Change) string {
 	return fmt.Sprint(at)
 }
 
+// Apache Otava's (Hunter's) and MongoDB's own tests of E-divisive: a series that
+// halves after ten runs, and steps from 0 to 1 after any number of them. (Of ten runs
+// in the best order one shuffle in 126 is as good, which the default level hardly
+// takes.)
+func TestChangesOfOthers(t *testing.T) {
+	x := []float64{
+		1.02, 0.95, 0.99, 1.00, 1.12, 1.00, 1.01, 0.98, 1.01, 0.96,
+		0.50, 0.51, 0.48, 0.48, 0.55, 0.50, 0.49, 0.51, 0.50, 0.49,
+	}
+	if got := places(stats.Changes(x, stats.ChangeOptions{})); got != "[10]" {
+		t.Errorf("Otava: %s", got)
+	}
+	for n := 6; n < 100; n++ {
+		if got := places(stats.Changes(slices.Concat(repeat(n, 0), repeat(n, 1)), stats.ChangeOptions{})); got != fmt.Sprintf("[%d]", n) {
+			t.Errorf("MongoDB, %d and %d: %s", n, n, got)
+		}
+	}
+}
+
 func TestChangesPublished(t *testing.T) {
 	for seed := range uint64(5) {
 		c := stats.Changes(nile, stats.ChangeOptions{Seed: seed})
