@@ -56,7 +56,7 @@ func (r *Report) Budget() time.Duration {
 			total += s
 		}
 	}
-	total += most * float64(len(needs))
+	total = min(total+most*float64(len(needs)), 1e6)
 	steps := []float64{1, 5, 10, 30, 60, 300}
 	step := steps[len(steps)-1]
 	if i := slices.IndexFunc(steps, func(s float64) bool { return total <= 10*s }); i >= 0 {

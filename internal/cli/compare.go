@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -28,7 +29,7 @@ of different sessions are compared as two independent samples, with a warning.`,
 			if err := out.check(); err != nil {
 				return err
 			}
-			of, err := policies(file)
+			of, err := policies(file, &out)
 			if err != nil {
 				return err
 			}
@@ -82,8 +83,9 @@ func suiteFiles(pattern string) ([]suiteFile, error) {
 }
 
 // policies are those of a config for every suite, or of those that a pattern names each
-// for its own; of a suite without one, the built-in one. The empty name is built in.
-func policies(file string) (func(suite string) gate.Policy, error) {
+// for its own; of a suite without one, the built-in one. The empty name is built in. The
+// output is told where the policies come from.
+func policies(file string, out *output) (func(suite string) gate.Policy, error) {
 	read := func(file string) (gate.Policy, error) {
 		src, err := os.ReadFile(file)
 		if err != nil {
@@ -98,6 +100,7 @@ func policies(file string) (func(suite string) gate.Policy, error) {
 			if policy, err = read(file); err != nil {
 				return nil, err
 			}
+			out.configOf = func(string) string { return filepath.ToSlash(file) }
 		}
 		return func(string) gate.Policy { return policy }, nil
 	}
@@ -105,11 +108,14 @@ func policies(file string) (func(suite string) gate.Policy, error) {
 	if err != nil {
 		return nil, err
 	}
+	paths := map[string]string{}
 	for _, f := range files {
 		if all[f.Suite], err = read(f.here); err != nil {
 			return nil, err
 		}
+		paths[f.Suite] = filepath.ToSlash(f.here)
 	}
+	out.configFlag, out.configOf = file, func(suite string) string { return cmp.Or(paths[suite], config.FileName) }
 	return func(suite string) gate.Policy {
 		if p, ok := all[suite]; ok {
 			return p
