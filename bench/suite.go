@@ -15,7 +15,8 @@ type Program struct {
 	// Type overrides what the ELF section says, such as "tc" for a program in
 	// a section of the loader's own naming. Section syntax: "xdp", "tc", …
 	Type string
-	// Attach overrides the attach target, such as "kprobe/tcp_v4_connect".
+	// Attach overrides the attach target, such as "kprobe/tcp_v4_connect" or
+	// "perf_event/cpu-clock:997".
 	Attach string
 	// Loader is a shell command that loads the program in the place of gate.
 	// Empty: gate does.
@@ -75,6 +76,27 @@ type Benchmark struct {
 	// Veth makes it a macro benchmark: the program is attached to a veth pair
 	// and Packets are sent from its peer. Nil: micro.
 	Veth *Veth
+	// Work makes it a macro benchmark: the program is attached where its section
+	// or the config says, and Work runs it. Nil: not.
+	Work *Work
+	// Net are the namespaces that Work happens in; empty: [DefaultLinks].
+	Net []Link
+	// At is where a program of the network hangs: "namespace", or
+	// "namespace/interface" where that has several. Empty: the second end of the
+	// first link.
+	At string
+	// Setup is run once before the first round, Teardown after the last one. What
+	// Setup leaves running is ended then.
+	Setup, Teardown []Command
+	// MinRuns is the number of runs below which a round of Work gives no sample;
+	// 0 means 1.
+	MinRuns int
+	// With are programs of the same object that are attached too, with the same
+	// maps, and not measured.
+	With []string
+	// Alternate gives each side work of its own, even where all could hang at
+	// once.
+	Alternate bool
 	// Budget is the time that measuring may take; 0 is the suite's share.
 	Budget time.Duration
 }

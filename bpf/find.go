@@ -22,6 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/org/ebpf-bench-gate/bench"
+	"github.com/org/ebpf-bench-gate/internal/netns"
 )
 
 // Programs of other processes are found by who holds them ([Holdings]), by their
@@ -272,7 +273,7 @@ func OnInterfaces(ns *os.File, name string) ([]uint32, error) {
 		return nil
 	}
 	done := make(chan error, 1)
-	goThread(func() {
+	netns.Go(func() {
 		if ns != nil {
 			if err := unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET); err != nil {
 				done <- fmt.Errorf("enter a network namespace: %w", err)

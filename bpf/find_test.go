@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/org/ebpf-bench-gate/bench"
+	"github.com/org/ebpf-bench-gate/internal/netns"
 	"github.com/org/ebpf-bench-gate/internal/testkernel"
 )
 
@@ -96,7 +97,7 @@ func TestFindPinned(t *testing.T) {
 	// A bpffs on a thread of its own, so that the host never sees it.
 	done := make(chan error)
 	var ids []uint32
-	goThread(func() {
+	netns.Go(func() {
 		done <- func() error {
 			if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
 				return err
@@ -150,7 +151,7 @@ func TestFindOnInterfaces(t *testing.T) {
 	xdp, tcx, filter := load(ebpf.XDP), load(ebpf.SchedCLS), load(ebpf.SchedCLS)
 	stop, ready := make(chan struct{}), make(chan error)
 	var ns *os.File
-	goThread(func() {
+	netns.Go(func() {
 		ready <- func() error {
 			if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 				return err
@@ -217,7 +218,7 @@ func TestFindOnCgroup(t *testing.T) {
 	defer p.Close()
 	done := make(chan error)
 	var ids, none []uint32
-	goThread(func() {
+	netns.Go(func() {
 		done <- func() error {
 			if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
 				return err

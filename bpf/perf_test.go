@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/org/ebpf-bench-gate/bench"
+	"github.com/org/ebpf-bench-gate/internal/netns"
 )
 
 // recorded is a read of a group as the kernel writes it.
@@ -137,7 +138,7 @@ func TestPerfGroups(t *testing.T) {
 // A group of software events, which every kernel has, really counts what happens.
 func TestPerfSoftware(t *testing.T) {
 	done := make(chan error)
-	goThread(func() {
+	netns.Go(func() {
 		done <- func() error {
 			groups, missing, err := openGroups(softwareEvents, openPerf)
 			if err != nil || len(groups) != 1 || len(missing) != 0 {

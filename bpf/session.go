@@ -16,6 +16,8 @@ import (
 	"github.com/cilium/ebpf/rlimit"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/org/ebpf-bench-gate/internal/netns"
 )
 
 // A Session is where measuring happens: one thread, locked, in a network
@@ -61,7 +63,7 @@ func NewSession(seed uint64) (*Session, error) {
 	}
 	s := &Session{seed: seed, cache: btf.NewCache(), work: make(chan func()), done: make(chan struct{}), drivers: map[driverKind][]*driver{}, refused: map[driverKind]error{}}
 	ready := make(chan error)
-	goThread(func() { s.thread(ready) })
+	netns.Go(func() { s.thread(ready) })
 	if err := <-ready; err != nil {
 		return nil, err
 	}

@@ -13,6 +13,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/org/ebpf-bench-gate/internal/netns"
 )
 
 // A pair is two ends of a veth: dev in the session's namespace, where programs
@@ -46,7 +48,7 @@ func newPairs(n, frame int, egress bool) (pairs []*pair, err error) {
 	}()
 	made := make(chan error)
 	// The thread ends with this, and its hold on the namespace too.
-	goThread(func() {
+	netns.Go(func() {
 		made <- func() error {
 			if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 				return fmt.Errorf("make a network namespace: %w (needs root or CAP_SYS_ADMIN)", err)

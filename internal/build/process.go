@@ -105,3 +105,9 @@ func (t *tail) lines(n int) string {
 	}
 	return b.String()
 }
+
+// OwnerCommand prepares a command that runs in dir as the user that builds run as:
+// gate's own or, where that is root, the directory's owner.
+func OwnerCommand(ctx context.Context, dir, name string, args ...string) *exec.Cmd {
+	return ownerOf(dir).command(ctx, dir, name, args...)
+}

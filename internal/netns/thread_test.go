@@ -1,6 +1,6 @@
 //go:build linux
 
-package bpf
+package netns
 
 import (
 	"testing"
@@ -9,10 +9,10 @@ import (
 )
 
 // The main thread outlives its goroutines; nothing may be done to it.
-func TestGoThreadIsNeverTheMainThread(t *testing.T) {
+func TestGoIsNeverTheMainThread(t *testing.T) {
 	for i := range 2000 {
 		tid := make(chan int)
-		goThread(func() { tid <- unix.Gettid() })
+		Go(func() { tid <- unix.Gettid() })
 		if got := <-tid; got == unix.Getpid() {
 			t.Fatalf("at try %d it was", i)
 		}

@@ -1,6 +1,6 @@
 //go:build linux
 
-package bpf
+package netns
 
 import (
 	"runtime"
@@ -8,14 +8,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// goThread runs f on a goroutine that is locked to its thread and never
+// Go runs f on a goroutine that is locked to its thread and never
 // unlocked: whatever f does to the thread (namespace, affinity, priority) ends
 // with it when f returns.
 //
 // Go cannot end the main thread: a locked goroutine that happens to run on it
 // leaves it parked for good (mexit in runtime/proc.go), and the namespace with
 // it. So the main thread is kept busy while another takes its place.
-func goThread(f func()) {
+func Go(f func()) {
 	go func() {
 		runtime.LockOSThread()
 		if unix.Gettid() != unix.Getpid() {
