@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"strings"
+	"unicode"
 )
 
 // SchemaVersion is the version of [Run] that this package writes. A reader
@@ -19,6 +20,7 @@ const (
 	MaxSamples = 1_000_000 // over all results
 	// MaxFunctions is the number of functions of one program: BPF_MAX_SUBPROGS.
 	MaxFunctions = 256
+	MaxUnit      = 16   // bytes
 	maxName      = 1024 // bytes
 	maxSeconds   = 1e6  // of measuring one benchmark
 )
@@ -109,6 +111,10 @@ func (r *Result) check() error {
 		return errors.New("no name")
 	case len(r.Benchmark) > maxName || len(r.Measure) > maxName:
 		return fmt.Errorf("name longer than %d bytes", maxName)
+	case len(r.Unit) > MaxUnit || strings.ContainsFunc(r.Unit, unicode.IsControl):
+		return fmt.Errorf("a unit of more than %d bytes, or with control characters", MaxUnit)
+	case r.Better != "" && r.Better != Lower && r.Better != Higher:
+		return fmt.Errorf("better is %.20q, not %q or %q", r.Better, Lower, Higher)
 	case len(r.Lines) > MaxLines:
 		return fmt.Errorf("%d lines, at most %d", len(r.Lines), MaxLines)
 	case !finite(r.Worst):

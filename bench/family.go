@@ -2,8 +2,8 @@ package bench
 
 import "strings"
 
-// Some measures are families: there is one of each helper that a program calls, or
-// of each map that it uses. A member is named after both, "calls[bpf_redirect]"; the
+// Some measures are families: there is one of each helper that a program calls, of
+// each map that it uses, or of each figure that the work states. A member is named after both, "calls[bpf_redirect]"; the
 // name of the family alone stands for all of them where limits are written.
 
 // MaxMembers is how many members of families, all together, a benchmark of a run has
@@ -13,7 +13,7 @@ const MaxMembers = 64
 // IsFamily tells whether a measure has members.
 func IsFamily(name string) bool {
 	switch name {
-	case Calls, MapLookup, MapUpdate, MapDelete, MapOutput:
+	case Calls, MapLookup, MapUpdate, MapDelete, MapOutput, Figures:
 		return true
 	}
 	return false

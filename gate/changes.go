@@ -90,7 +90,7 @@ func History(runs []*bench.Run) []Series {
 }
 
 func newHistory(past []stored) Series {
-	m := measureOf(past[0].result.Measure)
+	m := measured(past[0].result)
 	s := Series{
 		Benchmark: past[0].result.Benchmark, Program: past[0].result.Program,
 		Measure: m.Name, Unit: m.Unit, Better: m.Better,
@@ -187,4 +187,28 @@ func measureOf(name string) bench.Measure {
 		return m
 	}
 	return bench.Measure{Name: name, Better: bench.Lower}
+}
+
+// measured is what a result is a measure of: what the table says, but for figures of
+// the work, whose unit and direction were declared with them.
+func measured(r *bench.Result) bench.Measure {
+	return declared(measureOf(r.Measure), r.Unit, r.Better)
+}
+
+// declared believes a declaration of figures alone: nobody turns the direction of
+// another measure.
+func declared(m bench.Measure, unit string, better bench.Better) bench.Measure {
+	if family, _, _ := bench.SplitMember(m.Name); family != bench.Figures {
+		return m
+	}
+	switch m.Unit = unit; unit {
+	case "ns": // these are units of the program's own times, and are judged as such
+		m.Unit = "nsec"
+	case "us":
+		m.Unit = "µs"
+	}
+	if better == bench.Higher {
+		m.Better = better
+	}
+	return m
 }

@@ -73,6 +73,9 @@ func Compare(base, head *bench.Run, p Policy) *Report {
 			w.judgeExact()
 		case w.measure.Static: // the verifier's clock: told, and read once
 			w.tellOnce()
+		case pair.base.Unit != pair.head.Unit || pair.base.Better != pair.head.Better:
+			w.inconclusive("base and head declare it in other units or directions")
+			w.setMedians()
 		case len(differences) > 0:
 			w.inconclusive("the testbeds differ: " + strings.Join(differences, ", "))
 			w.setMedians()

@@ -46,7 +46,7 @@ func (c *Comparison) acceptable() (Margin, bool) {
 		return Margin{}, false
 	}
 	sign := 1.0
-	m := measureOf(c.Measure)
+	m := declared(measureOf(c.Measure), c.Unit, c.Better)
 	if m.Better == bench.Higher {
 		sign = -1
 	}

@@ -96,12 +96,15 @@ func (r *Report) Open() []string {
 
 // A Comparison is one measure of one benchmark, head against base or history.
 type Comparison struct {
-	Benchmark string     `json:"benchmark"`
-	Program   string     `json:"program"`
-	Measure   string     `json:"measure"`
-	Unit      string     `json:"unit"`
-	Kind      bench.Kind `json:"kind"`
-	Verdict   Verdict    `json:"verdict"`
+	Benchmark string `json:"benchmark"`
+	Program   string `json:"program"`
+	Measure   string `json:"measure"`
+	Unit      string `json:"unit"`
+	// Better is the declared direction of a figure of the work; empty for all other
+	// measures, of which the table of measures says it.
+	Better  bench.Better `json:"better,omitempty"`
+	Kind    bench.Kind   `json:"kind"`
+	Verdict Verdict      `json:"verdict"`
 	// Judged tells that the policy has a limit for the measure. A row that is
 	// only told has the verdict Pass, Improved or Regressed as its numbers
 	// are, and no part in the suite's verdict.

@@ -42,12 +42,15 @@ func newRow(base, head *bench.Result, now time.Time, p Policy) *row {
 	if r == nil {
 		r = base
 	}
-	m := measureOf(r.Measure)
+	m := measured(r)
 	w := &row{measure: m, base: base, head: head, now: now, test: p.Test, limit: p.limit(r.Benchmark, r.Measure)}
 	w.Comparison = Comparison{
 		Benchmark: r.Benchmark, Program: r.Program, Measure: r.Measure, Unit: m.Unit, Kind: r.Kind,
 		Exact: m.Exact && !noisy(base) && !noisy(head), Path: r.Path,
 		Judged: w.limit.Fail != nil || w.limit.Max != nil || w.limit.Threshold != nil && w.limit.Threshold.Test == Static,
+	}
+	if r.Better == m.Better {
+		w.Better = m.Better
 	}
 	w.waive(p.Waivers)
 	w.Limit = limitInWords(m, w.limit, p.MinEffectNS)

@@ -22,7 +22,18 @@ func quantity(x float64, unit string) string {
 	case "insns", "bytes", "states", "count", "":
 		return count(x)
 	}
-	return count(x) + " " + clean(unit)
+	// A declared one, of a figure of the work.
+	prefix := ""
+	for _, p := range []string{"M", "G", "T"} {
+		if math.Abs(x) < 1e6 && prefix == "" || math.Abs(x) < 1e3 {
+			break
+		}
+		if prefix == "" {
+			x /= 1e3
+		}
+		x, prefix = x/1e3, p
+	}
+	return count(x) + " " + prefix + clean(unit)
 }
 
 // duration scales nanoseconds, to three digits or more.
