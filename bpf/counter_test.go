@@ -84,7 +84,7 @@ func TestCounter(t *testing.T) {
 		t.Error(err)
 	}
 	failed := errors.New("failed")
-	if _, err := c.Round(func() error { return failed }); err != failed {
+	if _, err := c.Round(func() error { return failed }); !errors.Is(err, failed) {
 		t.Errorf("error %v, want work's own", err)
 	}
 	statsOff(t, "after work that failed")

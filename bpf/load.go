@@ -325,8 +325,8 @@ func explainLoad(typ ebpf.ProgramType, err error) error {
 	switch {
 	case errors.As(err, &ve):
 		return err
-	case errors.Is(err, unix.EPERM) && typ == ebpf.Tracing && os.Geteuid() == 0:
-		return fmt.Errorf("this kernel refuses to load fentry and fexit programs; gate doctor says what else this host cannot do: %w", unix.EPERM)
+	case errors.Is(err, unix.EPERM) && (typ == ebpf.Tracing || typ == ebpf.LSM) && os.Geteuid() == 0:
+		return fmt.Errorf("this kernel refuses to load fentry, fexit and LSM programs; gate doctor says what else this host cannot do: %w", unix.EPERM)
 	case errors.Is(err, unix.EPERM) && os.Geteuid() != 0:
 		// cilium/ebpf guesses at RLIMIT_MEMLOCK, which is not the reason.
 		return fmt.Errorf("load: %w (loading needs root, or CAP_BPF with CAP_NET_ADMIN and CAP_PERFMON)", unix.EPERM)

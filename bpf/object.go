@@ -91,6 +91,7 @@ func readObject(path string, r io.ReaderAt) (o *Object, err error) {
 		}
 	}
 	plainKconfig(spec)
+	localFunctions(spec, r)
 	return &Object{Path: path, spec: spec}, nil
 }
 
@@ -126,6 +127,32 @@ func strengthen(r io.ReaderAt) io.ReaderAt {
 	return bytes.NewReader(data)
 }
 
+// localFunctions makes functions of hidden visibility static, as libbpf does: the
+// verifier then follows them from where they are called, and need not believe of
+// their arguments only what their types say. cilium/ebpf leaves them global.
+func localFunctions(spec *ebpf.CollectionSpec, r io.ReaderAt) {
+	f, err := elf.NewFile(r)
+	if err != nil {
+		return
+	}
+	symbols, err := f.Symbols()
+	if err != nil {
+		return
+	}
+	hidden := map[string]bool{}
+	for _, s := range symbols {
+		v := elf.ST_VISIBILITY(s.Other)
+		hidden[s.Name] = elf.ST_TYPE(s.Info) == elf.STT_FUNC && (v == elf.STV_HIDDEN || v == elf.STV_INTERNAL)
+	}
+	for _, p := range spec.Programs {
+		for i := range p.Instructions {
+			if fn := btf.FuncMetadata(&p.Instructions[i]); fn != nil && hidden[fn.Name] && fn.Linkage == btf.GlobalFunc {
+				fn.Linkage = btf.StaticFunc
+			}
+		}
+	}
+}
+
 // plainKconfig strips typedefs from the types of kconfig externs: libbpf takes
 // LINUX_KERNEL_VERSION as __u32, cilium/ebpf as a plain integer only. The map that
 // it makes of them is reached by nobody but its loader, which looks at the
@@ -139,8 +166,16 @@ func plainKconfig(spec *ebpf.CollectionSpec) {
 		return // no externs
 	}
 	for _, v := range ds.Vars {
-		if v, ok := v.Type.(*btf.Var); ok {
-			v.Type = btf.UnderlyingType(v.Type)
+		v, ok := v.Type.(*btf.Var)
+		if !ok {
+			continue
+		}
+		v.Type = btf.UnderlyingType(v.Type)
+		// By this one libbpf's usdt.bpf.h asks whether a probe has a cookie (Linux
+		// 5.15; before, the verifier refuses what reads it). cilium/ebpf takes it for
+		// an option of the kernel's: it gets one that is always set.
+		if v.Name == "LINUX_HAS_BPF_COOKIE" {
+			v.Name = "CONFIG_BPF_SYSCALL"
 		}
 	}
 }

@@ -49,7 +49,11 @@ type section struct {
 var sections = []section{
 	{"xdp", ebpf.XDP, ebpf.AttachXDP, 0},
 	{"xdp.frags", ebpf.XDP, ebpf.AttachXDP, unix.BPF_F_XDP_HAS_FRAGS},
+	{"xdp/native", ebpf.XDP, ebpf.AttachXDP, 0},
+	{"xdp/generic", ebpf.XDP, ebpf.AttachXDP, 0},
 	{"tc", ebpf.SchedCLS, ebpf.AttachNone, 0},
+	{"tc/ingress", ebpf.SchedCLS, ebpf.AttachNone, 0},
+	{"tc/egress", ebpf.SchedCLS, ebpf.AttachNone, 0},
 	{"tcx/ingress", ebpf.SchedCLS, ebpf.AttachTCXIngress, 0},
 	{"tcx/egress", ebpf.SchedCLS, ebpf.AttachTCXEgress, 0},
 	{"classifier", ebpf.SchedCLS, ebpf.AttachNone, 0},
@@ -65,24 +69,64 @@ var sections = []section{
 	{"flow_dissector", ebpf.FlowDissector, ebpf.AttachFlowDissector, 0},
 	{"sk_lookup", ebpf.SkLookup, ebpf.AttachSkLookup, 0},
 	{"netfilter", ebpf.Netfilter, ebpf.AttachNetfilter, 0},
+	{"netfilter/", ebpf.Netfilter, ebpf.AttachNetfilter, 0},
 	{"syscall", ebpf.Syscall, ebpf.AttachNone, unix.BPF_F_SLEEPABLE},
 	{"perf_event", ebpf.PerfEvent, ebpf.AttachNone, 0},
+	{"perf_event/", ebpf.PerfEvent, ebpf.AttachNone, 0},
 	{"sockops", ebpf.SockOps, ebpf.AttachCGroupSockOps, 0},
 	{"sk_msg", ebpf.SkMsg, ebpf.AttachSkMsgVerdict, 0},
+	{"sk_msg/", ebpf.SkMsg, ebpf.AttachSkMsgVerdict, 0},
 	{"sk_skb", ebpf.SkSKB, ebpf.AttachNone, 0},
+	{"sk_skb/stream_parser", ebpf.SkSKB, ebpf.AttachSkSKBStreamParser, 0},
+	{"sk_skb/stream_parser/", ebpf.SkSKB, ebpf.AttachSkSKBStreamParser, 0},
+	{"sk_skb/stream_verdict", ebpf.SkSKB, ebpf.AttachSkSKBStreamVerdict, 0},
+	{"sk_skb/stream_verdict/", ebpf.SkSKB, ebpf.AttachSkSKBStreamVerdict, 0},
+	{"sk_skb/verdict", ebpf.SkSKB, ebpf.AttachSkSKBVerdict, 0},
+	{"sk_skb/verdict/", ebpf.SkSKB, ebpf.AttachSkSKBVerdict, 0},
 	{"raw_tp/", ebpf.RawTracepoint, ebpf.AttachNone, 0},
 	{"raw_tracepoint/", ebpf.RawTracepoint, ebpf.AttachNone, 0},
+	{"raw_tp.w/", ebpf.RawTracepointWritable, ebpf.AttachNone, 0},
 	{"tp/", ebpf.TracePoint, ebpf.AttachNone, 0},
 	{"tracepoint/", ebpf.TracePoint, ebpf.AttachNone, 0},
 	{"kprobe/", ebpf.Kprobe, ebpf.AttachNone, 0},
 	{"kretprobe/", ebpf.Kprobe, ebpf.AttachNone, 0},
+	{"kprobe.multi/", ebpf.Kprobe, ebpf.AttachTraceKprobeMulti, 0},
+	{"kretprobe.multi/", ebpf.Kprobe, ebpf.AttachTraceKprobeMulti, 0},
+	{"kprobe.session/", ebpf.Kprobe, ebpf.AttachTraceKprobeSession, 0},
+	{"ksyscall/", ebpf.Kprobe, ebpf.AttachNone, 0},
+	{"kretsyscall/", ebpf.Kprobe, ebpf.AttachNone, 0},
 	{"uprobe/", ebpf.Kprobe, ebpf.AttachNone, 0},
 	{"uretprobe/", ebpf.Kprobe, ebpf.AttachNone, 0},
+	{"uprobe.multi/", ebpf.Kprobe, ebpf.AttachTraceUprobeMulti, 0},
+	{"uretprobe.multi/", ebpf.Kprobe, ebpf.AttachTraceUprobeMulti, 0},
+	{"usdt/", ebpf.Kprobe, ebpf.AttachNone, 0},
 	{"fentry/", ebpf.Tracing, ebpf.AttachTraceFEntry, 0},
 	{"fexit/", ebpf.Tracing, ebpf.AttachTraceFExit, 0},
+	{"fmod_ret/", ebpf.Tracing, ebpf.AttachModifyReturn, 0},
 	{"tp_btf/", ebpf.Tracing, ebpf.AttachTraceRawTp, 0},
 	{"iter/", ebpf.Tracing, ebpf.AttachTraceIter, 0},
 	{"lsm/", ebpf.LSM, ebpf.AttachLSMMac, 0},
+	{"lsm_cgroup/", ebpf.LSM, ebpf.AttachLSMCgroup, 0},
+	{"cgroup/sock_create", ebpf.CGroupSock, ebpf.AttachCGroupInetSockCreate, 0},
+	{"cgroup/sock_release", ebpf.CGroupSock, ebpf.AttachCgroupInetSockRelease, 0},
+	{"cgroup/post_bind4", ebpf.CGroupSock, ebpf.AttachCGroupInet4PostBind, 0},
+	{"cgroup/post_bind6", ebpf.CGroupSock, ebpf.AttachCGroupInet6PostBind, 0},
+	{"cgroup/bind4", ebpf.CGroupSockAddr, ebpf.AttachCGroupInet4Bind, 0},
+	{"cgroup/bind6", ebpf.CGroupSockAddr, ebpf.AttachCGroupInet6Bind, 0},
+	{"cgroup/connect4", ebpf.CGroupSockAddr, ebpf.AttachCGroupInet4Connect, 0},
+	{"cgroup/connect6", ebpf.CGroupSockAddr, ebpf.AttachCGroupInet6Connect, 0},
+	{"cgroup/sendmsg4", ebpf.CGroupSockAddr, ebpf.AttachCGroupUDP4Sendmsg, 0},
+	{"cgroup/sendmsg6", ebpf.CGroupSockAddr, ebpf.AttachCGroupUDP6Sendmsg, 0},
+	{"cgroup/recvmsg4", ebpf.CGroupSockAddr, ebpf.AttachCGroupUDP4Recvmsg, 0},
+	{"cgroup/recvmsg6", ebpf.CGroupSockAddr, ebpf.AttachCGroupUDP6Recvmsg, 0},
+	{"cgroup/getpeername4", ebpf.CGroupSockAddr, ebpf.AttachCgroupInet4GetPeername, 0},
+	{"cgroup/getpeername6", ebpf.CGroupSockAddr, ebpf.AttachCgroupInet6GetPeername, 0},
+	{"cgroup/getsockname4", ebpf.CGroupSockAddr, ebpf.AttachCgroupInet4GetSockname, 0},
+	{"cgroup/getsockname6", ebpf.CGroupSockAddr, ebpf.AttachCgroupInet6GetSockname, 0},
+	{"cgroup/sysctl", ebpf.CGroupSysctl, ebpf.AttachCGroupSysctl, 0},
+	{"cgroup/getsockopt", ebpf.CGroupSockopt, ebpf.AttachCGroupGetsockopt, 0},
+	{"cgroup/setsockopt", ebpf.CGroupSockopt, ebpf.AttachCGroupSetsockopt, 0},
+	{"cgroup/dev", ebpf.CGroupDevice, ebpf.AttachCGroupDevice, 0},
 	{"freplace/", ebpf.Extension, ebpf.AttachNone, 0},
 }
 
@@ -92,8 +136,13 @@ func retype(spec *ebpf.ProgramSpec, p bench.Program) error {
 		if name == "" {
 			continue
 		}
+		// ".s" is what may sleep, as in the section's name.
+		plain, sleeps := name, false
+		if kind, rest, _ := strings.Cut(name, "/"); strings.HasSuffix(kind, ".s") && rest != "" {
+			plain, sleeps = strings.TrimSuffix(kind, ".s")+"/"+rest, true
+		}
 		i := slices.IndexFunc(sections, func(s section) bool {
-			return s.name == name || strings.HasSuffix(s.name, "/") && strings.HasPrefix(name, s.name)
+			return s.name == plain || strings.HasSuffix(s.name, "/") && len(plain) > len(s.name) && strings.HasPrefix(plain, s.name)
 		})
 		if i < 0 {
 			names := make([]string, len(sections))
@@ -103,9 +152,16 @@ func retype(spec *ebpf.ProgramSpec, p bench.Program) error {
 			return fmt.Errorf("unknown program type %q: expected one of %s", name, strings.Join(names, ", "))
 		}
 		s := sections[i]
+		name = plain
+		if sleeps {
+			spec.Flags |= unix.BPF_F_SLEEPABLE
+		}
 		spec.Type, spec.AttachType, spec.Flags = s.typ, s.attach, spec.Flags|s.flags
 		if strings.HasSuffix(s.name, "/") {
 			spec.AttachTo = strings.TrimPrefix(name, s.name)
+		}
+		if s.attach == ebpf.AttachTraceIter {
+			spec.AttachTo, _, _ = strings.Cut(spec.AttachTo, "/") // the map is not the kernel's
 		}
 	}
 	return nil

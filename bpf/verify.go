@@ -31,13 +31,35 @@ func testRunnable(spec *ebpf.ProgramSpec) error {
 	return fmt.Errorf("%s programs have no test run in the kernel: they are measured where they are attached, under real work", typeName(spec.Type))
 }
 
-// emptyLike is a program of the same type that does nothing.
+// emptyLike is a program of the same type and hook that does nothing: it lets pass
+// what it is asked about.
 func emptyLike(spec *ebpf.ProgramSpec) *ebpf.ProgramSpec {
-	pass := map[ebpf.ProgramType]int32{ebpf.XDP: 2, ebpf.CGroupSKB: 1, ebpf.SkLookup: 1, ebpf.Netfilter: 1}
-	return &ebpf.ProgramSpec{
-		Name: "gate_empty", Type: spec.Type, AttachType: spec.AttachType, Flags: spec.Flags, License: "Dual BSD/GPL",
-		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, pass[spec.Type]), asm.Return()},
+	pass := int32(0)
+	switch spec.Type {
+	case ebpf.XDP:
+		pass = 2
+	case ebpf.CGroupSKB, ebpf.CGroupSock, ebpf.CGroupSockAddr, ebpf.CGroupSockopt, ebpf.CGroupSysctl, ebpf.CGroupDevice,
+		ebpf.SockOps, ebpf.SkLookup, ebpf.SkSKB, ebpf.SkMsg, ebpf.SkReuseport, ebpf.Netfilter:
+		pass = 1
+	case ebpf.LSM:
+		if spec.AttachType == ebpf.AttachLSMCgroup {
+			pass = 1
+		}
 	}
+	body := asm.Instructions{asm.Mov.Imm(asm.R0, pass)}
+	if spec.Type == ebpf.SkSKB && spec.AttachType == ebpf.AttachSkSKBStreamParser {
+		// A parser says how long the message is: all of it. skb->len stands first.
+		body = asm.Instructions{asm.LoadMem(asm.R0, asm.R1, 0, asm.Word)}
+	}
+	out := &ebpf.ProgramSpec{
+		Name: "gate_empty", Type: spec.Type, AttachType: spec.AttachType, Flags: spec.Flags, License: "Dual BSD/GPL",
+		Instructions: append(body, asm.Return()),
+	}
+	switch spec.Type {
+	case ebpf.Tracing, ebpf.LSM:
+		out.AttachTo = spec.AttachTo // the kernel's function or hook
+	}
+	return out
 }
 
 // An effect is what one run did that can be seen from outside.

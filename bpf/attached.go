@@ -1,0 +1,452 @@
+//go:build linux
+
+package bpf
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"time"
+
+	"github.com/cilium/ebpf"
+
+	"github.com/org/ebpf-bench-gate/bench"
+)
+
+// A Worker sets off the runs of attached programs. It is not told which side's they
+// are: what knows could do less for one.
+type Worker interface {
+	// Ready prepares one turn of work. Nothing is counted yet.
+	Ready(round int) (Turn, error)
+}
+
+// A Turn is work that is done once.
+type Turn interface {
+	// Do does it, and returns what figures it states, as many each time.
+	Do() (figures []float64, err error)
+	// Close ends what it left running.
+	Close() error
+}
+
+// An Attached is a benchmark of programs that hang where the real ones do, while
+// real work runs them. The kernel counts and times their runs.
+//
+// Where a hook is shared, base, head and an empty program hang there at once, in an
+// order drawn anew for each round, and are measured at the same events. Where its
+// programs decide something (let a packet through, rewrite an address), the next one
+// would see another world: there they take turns, each with work of its own, in an
+// order drawn anew, too. So they do where the work states figures.
+type Attached struct {
+	// Path is where the program hangs: "tracepoint/sched/sched_switch", …
+	Path string
+	// Warnings tell what to doubt.
+	Warnings []string
+
+	s        *Session
+	b        bench.Benchmark
+	sides    []Side
+	hooks    []Hook // by side
+	place    Place
+	worker   Worker
+	together bool
+	floor    bool // an empty program of the type is measured, too
+	rng      *rand.Rand
+	told     map[string]bool
+}
+
+// An AttachedSample is what one round gave of one side.
+type AttachedSample struct {
+	// Latency is run_time_ns by run_cnt, in ns a run, with what counting costs; its
+	// Floor is the empty program's.
+	Latency bench.Sample
+	// Runs is run_cnt, RecursionMisses the runs that the kernel left out since the
+	// program was running on that CPU already.
+	Runs, RecursionMisses bench.Sample
+	// Figures are those of the work that was done for this side.
+	Figures []bench.Sample
+}
+
+// Attached prepares a benchmark of attached programs: b.Work is done by w, in a
+// place that both know. Each side's hook is its own.
+//
+// The error says what this kernel cannot attach, or what the config must say. It
+// proves every side's hook by attaching to it once, without work.
+func (s *Session) Attached(b bench.Benchmark, place Place, w Worker, sides ...Side) (a *Attached, err error) {
+	err = s.do(func() error {
+		a, err = s.newAttached(b, place, w, sides)
+		return err
+	})
+	return a, err
+}
+
+func (s *Session) newAttached(b bench.Benchmark, place Place, w Worker, sides []Side) (*Attached, error) {
+	a := &Attached{s: s, b: b, sides: sides, place: place, worker: w, rng: s.rng(b.Name), together: !b.Alternate && len(b.Work.Figures) == 0, told: map[string]bool{}}
+	for i, side := range sides {
+		h, err := side.Object.Hook(b.Program)
+		if err != nil {
+			return nil, err
+		}
+		a.hooks = append(a.hooks, h)
+		a.together = a.together && h.Shared()
+		if t := side.Object.Type(b.Program); i > 0 && t != sides[0].Object.Type(b.Program) {
+			return nil, fmt.Errorf("%s is of type %s in %s and %s in %s: they cannot be compared", b.Program, sides[0].Object.Type(b.Program), sides[0].Name, t, side.Name)
+		}
+	}
+	a.Path = a.hooks[len(a.hooks)-1].String()
+	if first := a.hooks[0].String(); first != a.Path {
+		a.warn("%s hangs at %s in %s and at %s in %s", b.Program, first, sides[0].Name, a.Path, sides[len(sides)-1].Name)
+	}
+	for _, name := range b.With {
+		for _, side := range sides {
+			if !side.Object.Has(name) {
+				a.warn("%s of `with:` is not in %s", name, side.Name)
+			} else if _, err := side.Object.Hook(name); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if b.Expect != "" {
+		a.warn("expect is not checked where real work runs the program: the kernel counts runs and not what they return")
+	}
+	a.floor = a.sides[0].Object.spec.Programs[b.Program].Type != ebpf.StructOps
+	for i := range a.participants() {
+		p, err := a.load(i)
+		if err == nil {
+			err = p.hang(a.place)
+			p.close()
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", b.Name, err)
+		}
+	}
+	return a, nil
+}
+
+func (a *Attached) warn(format string, args ...any) {
+	if text := fmt.Sprintf(format, args...); !a.told[text] {
+		a.told[text] = true
+		a.Warnings = append(a.Warnings, text)
+	}
+}
+
+// participants is how many programs are measured: the sides', and the empty one.
+func (a *Attached) participants() int {
+	if a.floor {
+		return len(a.sides) + 1
+	}
+	return len(a.sides)
+}
+
+// A participant is one load of one side (or the empty program), with the programs
+// that work beside it.
+type participant struct {
+	name  string
+	load  *Loaded // nil: the floor
+	prog  *ebpf.Program
+	spec  *ebpf.ProgramSpec
+	hook  Hook
+	with  []companion
+	drain []drainer
+	maps  map[string]*ebpf.Map
+	holds closers
+	iter  []iterator
+}
+
+// A companion is a program of `with:`.
+type companion struct {
+	*Loaded
+	hook Hook
+}
+
+func (a *Attached) load(i int) (_ *participant, err error) {
+	p, err := a.loadAlone(i)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			p.close()
+		}
+	}()
+	side := a.sides[0]
+	if i < len(a.sides) {
+		side = a.sides[i]
+	} else if a.together {
+		return p, nil // the sides' own are there
+	}
+	for _, name := range a.b.With {
+		if !side.Object.Has(name) {
+			continue
+		}
+		h, err := side.Object.Hook(name)
+		if err != nil {
+			return nil, err
+		}
+		c, err := side.Object.Load(name, LoadOptions{Cache: a.s.cache, Reuse: p.maps})
+		if err != nil {
+			return nil, fmt.Errorf("load %s of %s: %w", name, side.Name, err)
+		}
+		p.with = append(p.with, companion{c, h})
+		for n, m := range c.coll.Maps {
+			if p.maps[n] == nil {
+				p.maps[n] = m
+			}
+		}
+	}
+	return p, nil
+}
+
+// loadAlone loads a participant without companions; the one past the sides is the
+// empty program.
+func (a *Attached) loadAlone(i int) (*participant, error) {
+	if i == len(a.sides) {
+		spec := a.sides[0].Object.spec.Programs[a.b.Program]
+		p, err := ebpf.NewProgram(emptyLike(spec))
+		if err != nil {
+			return nil, fmt.Errorf("load the empty program: %w", explainLoad(spec.Type, err))
+		}
+		return &participant{name: "the empty program", prog: p, spec: spec, hook: a.hooks[0], maps: map[string]*ebpf.Map{}}, nil
+	}
+	side := a.sides[i]
+	spec := side.Object.spec.Programs[a.b.Program]
+	load := side.Object.Load
+	if spec.Type == ebpf.StructOps {
+		load = side.Object.loadOps
+	}
+	l, err := load(a.b.Program, LoadOptions{Cache: a.s.cache})
+	if err != nil {
+		return nil, fmt.Errorf("load %s of %s: %w", a.b.Program, side.Name, err)
+	}
+	p := &participant{name: fmt.Sprintf("%s (%s)", a.b.Program, side.Name), load: l, prog: l.Program, spec: spec, hook: a.hooks[i], maps: maps.Clone(l.coll.Maps)}
+	for _, name := range a.b.Drain {
+		d, err := l.drainerAmong(name, a.sides)
+		if err != nil {
+			p.close()
+			return nil, &bench.Diagnostic{Pos: a.b.Pos, Message: fmt.Sprintf("drain: %v", err)}
+		}
+		p.drain = append(p.drain, d)
+	}
+	return p, nil
+}
+
+// hang attaches the participant, after its companions: it must not run before what
+// it relies on.
+func (p *participant) hang(place Place) error {
+	hold := func(c io.Closer, err error) error {
+		if err != nil {
+			return err
+		}
+		p.holds = append(p.holds, c)
+		if it, ok := c.(iterator); ok {
+			p.iter = append(p.iter, it)
+		}
+		return nil
+	}
+	for _, c := range p.with {
+		if err := hold(c.hook.hang(c.Program, c.object.spec.Programs[c.Name], place, p.maps)); err != nil {
+			return fmt.Errorf("%s: %w", c.Name, err)
+		}
+	}
+	if err := hold(p.hook.hang(p.prog, p.spec, place, p.maps)); err != nil {
+		return fmt.Errorf("%s: %w", p.name, err)
+	}
+	return nil
+}
+
+func (p *participant) close() {
+	_ = p.holds.Close()
+	for _, d := range p.drain {
+		d.close()
+	}
+	for _, c := range p.with {
+		c.Loaded.Close()
+	}
+	if p.load != nil {
+		p.load.Close()
+	} else {
+		p.prog.Close()
+	}
+}
+
+// Round loads every side anew, in random order, attaches them, and has the work
+// done: once where the hook is shared, else once for each. It returns one sample a
+// side, in the order of the sides.
+//
+// Fewer runs than b.MinRuns are an error that says why.
+func (a *Attached) Round(round int) (samples []AttachedSample, err error) {
+	err = a.s.do(func() error {
+		samples, err = a.round(round)
+		return err
+	})
+	return samples, err
+}
+
+func (a *Attached) round(round int) ([]AttachedSample, error) {
+	order := a.rng.Perm(a.participants())
+	counts := make([]Count, a.participants())
+	samples := make([]AttachedSample, len(a.sides))
+	turn := func(who []int) error {
+		got, figures, offsets, err := a.turn(round, who)
+		if err != nil {
+			return err
+		}
+		for k, i := range who {
+			counts[i] = got[k]
+			if i == len(a.sides) {
+				continue
+			}
+			s := bench.Sample{Round: round, Offset: offsets[k]}
+			samples[i] = AttachedSample{Latency: s, Runs: s, RecursionMisses: s}
+			for _, f := range figures {
+				s.Value = f
+				samples[i].Figures = append(samples[i].Figures, s)
+			}
+		}
+		return nil
+	}
+	steal := a.s.steal()
+	if a.together {
+		if err := turn(order); err != nil {
+			return nil, err
+		}
+	} else {
+		for _, i := range order {
+			if err := turn([]int{i}); err != nil {
+				return nil, err
+			}
+		}
+	}
+	steal = a.s.steal() - steal
+	for i := range samples {
+		c, s := counts[i], &samples[i]
+		s.Latency.Value, s.Runs.Value, s.RecursionMisses.Value = c.PerRun(), float64(c.Runs), float64(c.Misses)
+		if a.floor {
+			s.Latency.Floor = counts[len(a.sides)].PerRun()
+		}
+		s.Latency.Steal, s.Runs.Steal, s.RecursionMisses.Steal = steal, steal, steal
+		if c.Misses > 0 {
+			a.warn("%s was left out %d times in a round, since it was running on that CPU already (recursion_misses): these runs cost nothing here", c.Name, c.Misses)
+		}
+	}
+	return samples, nil
+}
+
+// turn has the work done once, for some of the participants.
+func (a *Attached) turn(round int, who []int) (counts []Count, figures []float64, offsets []int, err error) {
+	all := make([]*participant, 0, len(who))
+	defer func() {
+		for _, p := range all {
+			p.close()
+		}
+	}()
+	counter := &Counter{}
+	defer counter.Close()
+	for _, i := range who {
+		if err := a.s.stopped(); err != nil {
+			return nil, nil, nil, err
+		}
+		p, err := a.load(i)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		all = append(all, p)
+		offset := -1
+		if p.load != nil {
+			offset = p.load.offset()
+		}
+		offsets = append(offsets, offset)
+		if _, err := counter.AddProgram(p.prog); err != nil {
+			return nil, nil, nil, err
+		}
+	}
+	for _, k := range a.rng.Perm(len(all)) {
+		if err := all[k].hang(a.place); err != nil {
+			return nil, nil, nil, err
+		}
+	}
+	work, err := a.worker.Ready(round)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	defer work.Close()
+	if err := emptyAll(all); err != nil {
+		return nil, nil, nil, err
+	}
+	counts, err = counter.Round(func() error {
+		stop := drainWhile(all)
+		var err error
+		figures, err = work.Do()
+		for _, p := range all {
+			for _, it := range p.iter {
+				if err == nil {
+					_, err = it.readAll()
+				}
+			}
+		}
+		return errors.Join(err, stop())
+	})
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	for k, c := range counts {
+		if c.Runs < uint64(max(1, a.b.MinRuns)) {
+			return nil, nil, nil, a.tooFew(all[k].name, c)
+		}
+	}
+	return counts, figures, offsets, nil
+}
+
+// drainEvery is how often maps are emptied while work goes on, as the agent of the
+// programs would.
+const drainEvery = 10 * time.Millisecond
+
+// drainWhile empties what is to be drained until the returned function is called.
+func drainWhile(all []*participant) (stop func() error) {
+	quit, done := make(chan struct{}), make(chan error, 1)
+	go func() {
+		for {
+			select {
+			case <-quit:
+				done <- nil
+				return
+			case <-time.After(drainEvery):
+				if err := emptyAll(all); err != nil {
+					done <- err
+					return
+				}
+			}
+		}
+	}()
+	return func() error {
+		close(quit)
+		return <-done
+	}
+}
+
+func emptyAll(all []*participant) error {
+	for _, p := range all {
+		for _, d := range p.drain {
+			if err := d.empty(nil); err != nil {
+				return fmt.Errorf("drain: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+// tooFew says why there is no sample.
+func (a *Attached) tooFew(name string, c Count) error {
+	if c.Runs > 0 {
+		return fmt.Errorf("%s ran %d times while the work was done, and min_runs is %d: let it do more, or lower min_runs", name, c.Runs, a.b.MinRuns)
+	}
+	why := "the work did nothing that runs it; " + notCounted
+	if c.Misses > 0 {
+		why = fmt.Sprintf("the kernel left it out %d times, since something that it hangs on was running on that CPU already (recursion_misses)", c.Misses)
+	}
+	return fmt.Errorf("%w", errNoRuns(name+", at "+a.Path+",", why))
+}
+
+// Close forgets the benchmark. Nothing of it is attached between rounds.
+func (a *Attached) Close() {}
