@@ -75,7 +75,20 @@ func (r *reader) benchmark(key, n *yaml.Node, b *bench.Benchmark) {
 		},
 		"budget": func(_, v *yaml.Node) { b.Budget, _ = r.duration(v, "budget") },
 		"veth":   func(_, v *yaml.Node) { b.Veth = r.veth(v) },
+		"work":   func(k, v *yaml.Node) { b.Work = r.work(k, v, b) },
+		"net":    func(_, v *yaml.Node) { b.Net = r.links(v) },
+		"at": func(_, v *yaml.Node) {
+			b.At, _ = r.word(v, "at", "a namespace, or namespace/interface")
+		},
+		"setup":     func(_, v *yaml.Node) { b.Setup = r.commands(v, "setup") },
+		"teardown":  func(_, v *yaml.Node) { b.Teardown = r.commands(v, "teardown") },
+		"min_runs":  func(_, v *yaml.Node) { b.MinRuns = r.count(v, "min_runs", 1, maxRuns) },
+		"alternate": func(_, v *yaml.Node) { b.Alternate = r.boolean(v, "alternate") },
+		"with": func(_, v *yaml.Node) {
+			b.With = r.words(v, "with", func(e *yaml.Node) (string, bool) { return r.name(e, "a program") })
+		},
 	})
+	r.worked(given, b)
 	// What cannot be heeded is not passed over.
 	if k := given["context"]; k != nil && given["packets"] != nil {
 		r.fail(k, "leave one of them out", "context and packets exclude each other")

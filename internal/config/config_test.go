@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"io/fs"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,7 +17,7 @@ import (
 	"github.com/org/ebpf-bench-gate/gate"
 )
 
-var noPos = cmpopts.IgnoreTypes(bench.Pos{})
+var noPos = cmp.Options{cmpopts.IgnoreTypes(bench.Pos{}), cmpopts.EquateComparable(netip.Prefix{})}
 
 func TestParse(t *testing.T) {
 	const src = `version: 1
@@ -49,12 +50,24 @@ benchmarks:
   one/context: {context: 0a0b, expect: 0x2}
   one/sub/case: {veth: {mode: generic, count: 100, min_runs: 50}}
   one/default: {restore: packet, expect: -1}
+  one/work:
+    net: [{client: 10.0.0.1/24, router: 10.0.0.254/24}, {router: "fd00::1/64", server: "fd00::2/64"}]
+    at: router/server
+    setup: {in: server, run: serve, port: 80}
+    teardown: [stop, {run: stop 2}]
+    min_runs: 1_000
+    with: [two]
+    alternate: true
+    work: {run: client $GATE_ADDR, in: router, within: 2s, figures: {rate: {match: "x([0-9]+)", unit: req/s, better: higher}, p99: {json: a.0.b, unit: ms, better: lower}}}
+  one/sent: {work: {packets: {hex: 00 01 02 03 04 05 06 07 08 09 0a 0b 0c 0d}, rate: 2.5, count: 7}}
+  one/watched: {work: {duration: 2s}}
 policy:
   alpha: 5%
   test: t_test
   budget: 2m
   min_effect: 2.5ns
   latency: {fail: 4%, max: 1.5us}
+  "figure[rate]": {fail: 7%}
   verification_time: {max: 2ms}
   verified_insns: {warn: 0, fail: 10}
   threshold: {lower: 95%, min_sample_size: 20}
@@ -75,6 +88,7 @@ policy:
 	policy.Test = gate.PairedT
 	policy.Alpha, policy.Budget, policy.MinEffectNS = 0.05, 2*time.Minute, 2.5
 	policy.Limits["latency"] = gate.Limit{Fail: &gate.Margin{Ratio: 0.04}, Max: ptr(1500.)}
+	policy.Limits["figure[rate]"] = gate.Limit{Fail: &gate.Margin{Ratio: 0.07}}
 	policy.Limits["verification_time"] = gate.Limit{Max: ptr(2000.)}
 	policy.Limits["verified_insns"] = gate.Limit{Warn: &gate.Margin{}, Fail: &gate.Margin{Absolute: 10}}
 	policy.Threshold.Lower, policy.Threshold.MinSamples = ptr(0.95), 20
@@ -113,6 +127,21 @@ policy:
 			{Name: "one/context", Program: "one", Context: []byte{10, 11}, Expect: "2"},
 			{Name: "one/sub/case", Program: "one", Veth: &bench.Veth{Mode: "generic", Count: 100, MinRuns: 50}},
 			{Name: "one/default", Program: "one", Expect: "-1"},
+			{
+				Name: "one/work", Program: "one", At: "router/server", MinRuns: 1000, With: []string{"two"}, Alternate: true,
+				Net: []bench.Link{
+					{Ends: [2]bench.End{{Namespace: "client", Addr: netip.MustParsePrefix("10.0.0.1/24")}, {Namespace: "router", Addr: netip.MustParsePrefix("10.0.0.254/24")}}},
+					{Ends: [2]bench.End{{Namespace: "router", Addr: netip.MustParsePrefix("fd00::1/64")}, {Namespace: "server", Addr: netip.MustParsePrefix("fd00::2/64")}}},
+				},
+				Setup:    []bench.Command{{Run: "serve", In: "server", Port: 80}},
+				Teardown: []bench.Command{{Run: "stop"}, {Run: "stop 2"}},
+				Work: &bench.Work{Run: "client $GATE_ADDR", In: "router", Within: 2 * time.Second, Figures: []bench.Figure{
+					{Name: "rate", Match: "x([0-9]+)", Unit: "req/s", Better: bench.Higher},
+					{Name: "p99", JSON: "a.0.b", Unit: "ms", Better: bench.Lower},
+				}},
+			},
+			{Name: "one/sent", Program: "one", Packets: [][]byte{{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13}}, Work: &bench.Work{Packets: true, Rate: 2.5, Count: 7}},
+			{Name: "one/watched", Program: "one", Work: &bench.Work{Duration: 2 * time.Second}},
 		},
 		Policy: policy,
 	}
@@ -239,7 +268,7 @@ func TestUX(t *testing.T) {
 	if err != nil || len(files) != 3 {
 		t.Fatal(files, err)
 	}
-	packets := map[string]int{"balancer_ingress/new": 1024, "balancer_ingress/known": 1024, "firewall/blocked": 1, "ingress/imix": 7}
+	packets := map[string]int{"balancer_ingress/new": 1024, "balancer_ingress/known": 1024, "firewall/blocked": 1, "ingress/imix": 7, "connect/loopback": 0}
 	for _, f := range files {
 		src, err := os.ReadFile(f)
 		if err != nil {

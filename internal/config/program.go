@@ -54,7 +54,7 @@ func (r *reader) programs(n *yaml.Node) []bench.Program {
 			},
 			"loader":    func(_, v *yaml.Node) { p.Loader, _ = r.word(v, "loader", "a shell command") },
 			"type":      func(_, v *yaml.Node) { p.Type = r.section(v, "type") },
-			"attach":    func(_, v *yaml.Node) { p.Attach = r.section(v, "attach") },
+			"attach":    func(_, v *yaml.Node) { p.Attach = r.attach(v) },
 			"constants": func(_, v *yaml.Node) { p.Constants = r.constants(v) },
 			"maps":      func(_, v *yaml.Node) { p.Maps = r.maps(v) },
 		})

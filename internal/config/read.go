@@ -20,7 +20,7 @@ import (
 // later are keys of the language that gate will know one day: who writes one
 // has read about it, and has not mistyped.
 var later = map[string]bool{
-	"agents": true, "agent": true, "work": true, "min_runs": true,
+	"agents": true, "agent": true,
 	"kernel_insns": true,
 }
 
