@@ -126,6 +126,7 @@ func (w *workspace) stagedPlan(ctx context.Context, dir string, plan *action.Pla
 	if w.policy, err = stagedPolicy(dir, s.Policy, w.suite.Policy); err != nil {
 		return nil, err
 	}
+	p.Dir = w.suite.Dir
 	p.Benchmarks, err = runner.Select(w.suite.Benchmarks, w.only)
 	return &p, err
 }

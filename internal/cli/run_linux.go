@@ -171,7 +171,12 @@ func (c Command) measure(ctx context.Context, f runFlags, args []string) (err er
 
 // plan builds both sides of a suite, and says what is measured of them.
 func (w *workspace) plan(ctx context.Context, f runFlags, p runner.Plan) (*runner.Plan, error) {
-	p.Required = w.suite != nil
+	if p.Required = w.suite != nil; p.Required {
+		var err error
+		if p.Dir, err = filepath.Abs(w.suite.Dir); err != nil {
+			return nil, unmeasured(err)
+		}
+	}
 	head, headTree, err := w.head(ctx)
 	if err != nil {
 		return nil, unmeasured(err)

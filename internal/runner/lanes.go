@@ -3,6 +3,7 @@
 package runner
 
 import (
+	"context"
 	"slices"
 
 	"github.com/org/ebpf-bench-gate/bench"
@@ -10,7 +11,10 @@ import (
 )
 
 // open prepares the lane that a benchmark asks for.
-func (r *run) open(b bench.Benchmark, sides []bpf.Side) (lane, error) {
+func (r *run) open(ctx context.Context, b bench.Benchmark, sides []bpf.Side) (lane, error) {
+	if b.Work != nil {
+		return r.openWork(ctx, b, sides)
+	}
 	if b.Veth != nil {
 		m, err := r.session.Macro(b, sides...)
 		if err != nil {

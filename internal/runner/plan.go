@@ -25,6 +25,9 @@ type Plan struct {
 	// Partial tells that somebody asked for some benchmarks of more.
 	Partial bool
 	Policy  gate.Policy
+	// Dir is where the commands of benchmarks run, and whose owner runs them: that of
+	// the config, in head's tree.
+	Dir     string
 	Seed    uint64
 	Testbed bench.Testbed
 	Tool    string    // version of gate

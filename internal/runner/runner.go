@@ -58,6 +58,7 @@ func Run(ctx context.Context, p Plan) (*Result, error) {
 	if err := r.measure(ctx); err != nil {
 		return nil, err
 	}
+	r.close() // which may tell something
 	out := &Result{Head: r.runs[len(r.runs)-1], Report: r.report, Failures: r.failures}
 	if len(r.runs) == 2 {
 		out.Base = r.runs[0]
@@ -155,10 +156,15 @@ type lane interface {
 	Close()
 }
 
+// A declarer is a lane whose measures are not all in the table of measures.
+type declarer interface {
+	declared(measure string) (unit string, better bench.Better)
+}
+
 // prepare readies every benchmark, and tells which cannot be measured.
 func (r *run) prepare(ctx context.Context) error {
 	for _, b := range r.Benchmarks {
-		err := r.prepareOne(b)
+		err := r.prepareOne(ctx, b)
 		if stopped := ctx.Err(); stopped != nil {
 			return stopped
 		}
@@ -188,7 +194,7 @@ func (r *run) fail(b bench.Benchmark, err error) {
 	}
 }
 
-func (r *run) prepareOne(b bench.Benchmark) error {
+func (r *run) prepareOne(ctx context.Context, b bench.Benchmark) error {
 	var sides []bpf.Side
 	var at []int // indices of the sides that have the program
 	for i := range r.Sides {
@@ -212,7 +218,7 @@ func (r *run) prepareOne(b bench.Benchmark) error {
 		}
 	}
 	c := &benchCase{Benchmark: b, results: make([][]*bench.Result, len(r.Sides))}
-	l, err := r.open(b, append(sides, r.companions(c, sides)...))
+	l, err := r.open(ctx, b, append(sides, r.companions(c, sides)...))
 	if err != nil {
 		return err
 	}
@@ -224,6 +230,9 @@ func (r *run) prepareOne(b bench.Benchmark) error {
 	for j, i := range at {
 		for _, m := range l.measures() {
 			res := &bench.Result{Benchmark: b.Name, Program: b.Program, Measure: m, Kind: kind, Path: path, Answer: answer}
+			if d, ok := l.(declarer); ok {
+				res.Unit, res.Better = d.declared(m)
+			}
 			if j == len(at)-1 {
 				res.Warnings = warnings
 			}
@@ -239,7 +248,7 @@ func (r *run) prepareOne(b bench.Benchmark) error {
 // the same rounds: base with its code moved, which shows what code placement does
 // here, and for the first benchmark base once more, the session's control.
 func (r *run) companions(c *benchCase, sides []bpf.Side) []bpf.Side {
-	if c.Veth != nil || len(sides) < 2 {
+	if c.Veth != nil || c.Work != nil || len(sides) < 2 {
 		return nil
 	}
 	const cacheLine = 64
@@ -444,11 +453,31 @@ func (c *benchCase) drop() {
 	c.exact = nil
 }
 
+// remember takes over what the lane has found to doubt since it was prepared.
+func (c *benchCase) remember() {
+	if c.lane == nil {
+		return
+	}
+	_, _, _, warnings := c.lane.describe()
+	for _, results := range slices.Backward(c.results) {
+		if len(results) == 0 {
+			continue
+		}
+		for _, w := range warnings {
+			if !slices.Contains(results[0].Warnings, w) {
+				results[0].Warnings = append(slices.Clone(results[0].Warnings), w)
+			}
+		}
+		return
+	}
+}
+
 // collect writes the results so far into the runs, static ones first.
 func (r *run) collect() {
 	for i, out := range r.runs {
 		out.Results = slices.DeleteFunc(out.Results, func(res bench.Result) bool { return res.Kind != bench.Static })
 		for _, c := range r.cases {
+			c.remember()
 			for _, res := range c.results[i] {
 				res.Seconds = c.spent.Seconds()
 				out.Results = append(out.Results, *res)
@@ -469,6 +498,7 @@ func (r *run) close() {
 	for _, c := range r.cases {
 		if c.lane != nil {
 			c.lane.Close()
+			c.lane = nil
 		}
 	}
 }

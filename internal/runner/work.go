@@ -1,0 +1,280 @@
+//go:build linux
+
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/org/ebpf-bench-gate/bench"
+	"github.com/org/ebpf-bench-gate/bpf"
+	"github.com/org/ebpf-bench-gate/internal/work"
+)
+
+// worked is the lane of attached programs and real work.
+type worked struct {
+	*bpf.Attached
+	run     *run
+	b       bench.Benchmark
+	place   *work.Place
+	started []*work.Jail // of set-up, with what it left running
+	worker  *worker
+}
+
+// openWork makes the place, sets it up, does the work once, so that one that cannot
+// be done is told before anything is loaded, and prepares the programs.
+func (r *run) openWork(ctx context.Context, b bench.Benchmark, sides []bpf.Side) (_ lane, err error) {
+	inCgroup := false
+	for _, s := range sides {
+		for _, name := range append([]string{b.Program}, b.With...) {
+			if !s.Object.Has(name) {
+				continue
+			}
+			h, err := s.Object.Hook(name)
+			if err != nil {
+				return nil, err
+			}
+			inCgroup = inCgroup || h.Cgroup()
+		}
+	}
+	l := &worked{run: r, b: b}
+	defer func() {
+		if err != nil {
+			l.Close()
+		}
+	}()
+	mtu := 0
+	for _, p := range b.Packets {
+		mtu = max(mtu, len(p)-ethernetHeader)
+	}
+	if l.place, err = work.New(work.Options{Dir: r.Dir, Links: b.Net, MTU: mtu, Cgroup: inCgroup}); err != nil {
+		return nil, err
+	}
+	place := bpf.Place{Cgroup: l.place.Cgroup(), Dir: r.Dir}
+	if place.Netns, _, place.Interface, err = l.place.Interface(b.At); err != nil {
+		return nil, &bench.Diagnostic{Pos: b.Pos, Message: "at: " + err.Error()}
+	}
+	for _, c := range b.Setup {
+		j, err := l.place.Ready(c.In, false)
+		if err != nil {
+			return nil, err
+		}
+		l.started = append(l.started, j)
+		if _, err := j.Run(ctx, c.Run, bench.DefaultWithin, l.place.Env(c.In, -1)); err != nil {
+			return nil, told(c.Pos, "setup", err)
+		}
+		if c.Port > 0 {
+			if err := l.place.Listening(ctx, c.In, c.Port); err != nil {
+				return nil, told(c.Pos, "setup", fmt.Errorf("%q: %w%s", c.Run, err, j.Said()))
+			}
+		}
+	}
+	if l.worker, err = newWorker(ctx, b, l.place); err != nil {
+		return nil, err
+	}
+	if b.Work.Run != "" || b.Work.Packets {
+		for range max(1, b.Warm) {
+			if err := l.worker.once(); err != nil {
+				return nil, err
+			}
+		}
+	}
+	l.Attached, err = r.session.Attached(b, place, l.worker, sides...)
+	return l, err
+}
+
+const ethernetHeader = 14
+
+// told is the error of a command, at its place in the config.
+func told(pos bench.Pos, what string, err error) error {
+	d := &bench.Diagnostic{Pos: pos, Message: fmt.Sprintf("%s: %v", what, err)}
+	var w *work.Error
+	if errors.As(err, &w) {
+		d.Hint = w.Advice
+	}
+	return d
+}
+
+func (l *worked) measures() []string {
+	names := []string{bench.Latency, bench.Runs, bench.RecursionMisses}
+	for _, f := range l.b.Work.Figures {
+		names = append(names, bench.Member(bench.Figures, f.Name))
+	}
+	return names
+}
+
+func (l *worked) declared(measure string) (unit string, better bench.Better) {
+	for _, f := range l.b.Work.Figures {
+		if bench.Member(bench.Figures, f.Name) == measure {
+			return f.Unit, f.Better
+		}
+	}
+	return "", ""
+}
+
+func (l *worked) describe() (bench.Kind, string, string, []string) {
+	return bench.Macro, l.Path, "", l.Warnings
+}
+
+func (l *worked) round(n int) ([][]bench.Sample, error) {
+	samples, err := l.Round(n)
+	if err != nil {
+		return nil, err
+	}
+	out := make([][]bench.Sample, len(samples))
+	for i, s := range samples {
+		out[i] = append([]bench.Sample{s.Latency, s.Runs, s.RecursionMisses}, s.Figures...)
+	}
+	return out, nil
+}
+
+// Close tears down what was set up, and lets the place go.
+func (l *worked) Close() {
+	if l.Attached != nil {
+		l.Attached.Close()
+	}
+	if l.worker != nil {
+		l.worker.close()
+	}
+	if l.place == nil {
+		return
+	}
+	if l.started != nil || l.worker != nil {
+		for _, c := range l.b.Teardown {
+			if err := l.tearDown(c); err != nil {
+				l.run.warn(told(c.Pos, "teardown", err).Error())
+			}
+		}
+	}
+	for _, j := range l.started {
+		_ = j.Close()
+	}
+	if err := l.place.Close(); err != nil {
+		l.run.warn(err.Error())
+	}
+	l.place = nil
+}
+
+// tearDown runs a command to its end, even where measuring was interrupted.
+func (l *worked) tearDown(c bench.Command) error {
+	j, err := l.place.Ready(c.In, false)
+	if err != nil {
+		return err
+	}
+	defer j.Close()
+	_, err = j.Run(context.Background(), c.Run, bench.DefaultWithin, l.place.Env(c.In, -1))
+	return err
+}
+
+// warn doubts the whole of head's run.
+func (r *run) warn(text string) {
+	head := r.runs[len(r.runs)-1]
+	head.Warnings = append(head.Warnings, text)
+}
+
+// A worker does a benchmark's work.
+type worker struct {
+	ctx     context.Context
+	b       bench.Benchmark
+	place   *work.Place
+	traffic *bpf.Traffic // nil: no packets
+}
+
+func newWorker(ctx context.Context, b bench.Benchmark, place *work.Place) (*worker, error) {
+	w := &worker{ctx: ctx, b: b, place: place}
+	if !b.Work.Packets {
+		return w, nil
+	}
+	ns, err := place.Namespace(b.Work.In)
+	if err != nil {
+		return nil, err
+	}
+	iface, err := place.First(b.Work.In)
+	if err != nil {
+		return nil, err
+	}
+	w.traffic, err = bpf.NewTraffic(bpf.TrafficOptions{
+		Netns: ns, Interface: iface, Packets: b.Packets, Count: b.Work.Count, Rate: b.Work.Rate, Duration: b.Work.Duration, Live: b.Work.Live,
+	})
+	if err != nil {
+		return nil, &bench.Diagnostic{Pos: b.Work.Pos, Message: fmt.Sprintf("%s: %v", b.Name, err)}
+	}
+	return w, nil
+}
+
+func (w *worker) close() {
+	if w.traffic != nil {
+		w.traffic.Close()
+	}
+}
+
+// once does the work of which nothing is counted.
+func (w *worker) once() error {
+	t, err := w.Ready(0)
+	if err != nil {
+		return err
+	}
+	_, err = t.Do()
+	return errors.Join(err, t.Close())
+}
+
+// Ready implements [bpf.Worker].
+func (w *worker) Ready(round int) (bpf.Turn, error) {
+	t := &turn{worker: w, round: round}
+	if w.b.Work.Run == "" {
+		return t, nil
+	}
+	var err error
+	t.jail, err = w.place.Ready(w.b.Work.In, true)
+	return t, err
+}
+
+// A turn is the work of one round, or of one side in it.
+type turn struct {
+	*worker
+	round int
+	jail  *work.Jail // nil: no command
+}
+
+// Do implements [bpf.Turn].
+func (t *turn) Do() ([]float64, error) {
+	w := t.b.Work
+	switch {
+	case t.traffic != nil:
+		return nil, t.traffic.Send(t.ctx)
+	case t.jail == nil:
+		select {
+		case <-t.ctx.Done():
+			return nil, context.Cause(t.ctx)
+		case <-time.After(w.Duration):
+			return nil, nil
+		}
+	}
+	within := w.Within
+	if within == 0 {
+		within = bench.DefaultWithin
+	}
+	out, err := t.jail.Run(t.ctx, w.Run, within, t.place.Env(w.In, t.round))
+	if err != nil {
+		return nil, told(w.Pos, "work", err)
+	}
+	var figures []float64
+	for _, f := range w.Figures {
+		v, err := work.Find(f, out)
+		if err != nil {
+			return nil, told(f.Pos, "work", err)
+		}
+		figures = append(figures, v)
+	}
+	return figures, nil
+}
+
+// Close implements [bpf.Turn].
+func (t *turn) Close() error {
+	if t.jail == nil {
+		return nil
+	}
+	return t.jail.Close()
+}
