@@ -127,7 +127,8 @@ func (w *workspace) stagedPlan(ctx context.Context, dir string, plan *action.Pla
 		return nil, err
 	}
 	p.Dir = w.suite.Dir
-	p.Benchmarks, err = runner.Select(w.suite.Benchmarks, w.only)
+	all, err := runner.Select(w.suite.Benchmarks, w.only)
+	p.Benchmarks = withInputs(all, &p.Sides[len(p.Sides)-1])
 	return &p, err
 }
 

@@ -327,7 +327,22 @@ func (w *workspace) benchmarks(sides []runner.Side, only []string) ([]bench.Benc
 		}
 	}
 	all, err := runner.Select(all, only)
-	return all, nil, err
+	return withInputs(all, head), nil, err
+}
+
+// withInputs gives the built-in packets to benchmarks that say nothing of what their
+// programs are run on, where they are run on anything.
+func withInputs(all []bench.Benchmark, head *runner.Side) []bench.Benchmark {
+	out := slices.Clone(all)
+	for i := range out {
+		b := &out[i]
+		if b.Packets == nil && b.Context == nil && slices.ContainsFunc(head.Objects, func(o runner.Object) bool {
+			return o.Has(b.Program) && o.TestRunnable(b.Program) == nil
+		}) {
+			b.Packets = packet.BuiltIn()
+		}
+	}
+	return out
 }
 
 func testbed(ctx context.Context, name string) (bench.Testbed, error) {
