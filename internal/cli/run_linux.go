@@ -336,7 +336,7 @@ func withInputs(all []bench.Benchmark, head *runner.Side) []bench.Benchmark {
 	out := slices.Clone(all)
 	for i := range out {
 		b := &out[i]
-		if b.Packets == nil && b.Context == nil && slices.ContainsFunc(head.Objects, func(o runner.Object) bool {
+		if b.Packets == nil && b.Context == nil && b.Work == nil && slices.ContainsFunc(head.Objects, func(o runner.Object) bool {
 			return o.Has(b.Program) && o.TestRunnable(b.Program) == nil
 		}) {
 			b.Packets = packet.BuiltIn()
