@@ -87,7 +87,7 @@ func CompareHistory(head *bench.Run, history []*bench.Run, p Policy) *Report {
 	}
 	r.conclude(o)
 	if r.Hint != "" && first != nil {
-		r.Hint = "measure again, or side by side with what there was before: gate run --base " + orRef(runs[0].Revision)
+		r.Hint = "measure again, or side by side with what there was before: gate run --base " + before(head, runs)
 	}
 	switch {
 	case len(head.Results)+len(head.Programs)+len(head.Skipped) == 0:
@@ -105,12 +105,14 @@ func CompareHistory(head *bench.Run, history []*bench.Run, p Policy) *Report {
 	return r
 }
 
-// orRef is a revision as --base takes it.
-func orRef(r bench.Revision) string {
-	if r.Commit == "" || r.Dirty {
-		return "REF"
+// before is the newest stored revision that is not head's, as --base takes it.
+func before(head *bench.Run, runs []*bench.Run) string {
+	for _, r := range runs {
+		if c := r.Revision.Commit; c != "" && !r.Revision.Dirty && (c != head.Revision.Commit || head.Revision.Dirty) {
+			return c[:min(12, len(c))]
+		}
 	}
-	return r.Commit[:min(12, len(r.Commit))]
+	return "REF"
 }
 
 // sharing is the number of rows that the policy's threshold judges.

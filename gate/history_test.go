@@ -186,9 +186,16 @@ func TestAlarmsInARow(t *testing.T) {
 	}
 	// The hint names the commit that there was before.
 	past := stored("latency", varied...)
-	past[11].Revision.Commit = strings.Repeat("ab12", 10)
-	if r := gate.CompareHistory(newRun("h", "", result("latency", 0, 110)), past, lower); !strings.HasSuffix(r.Hint, "--base ab12ab12ab12") {
+	head := newRun("h", "", result("latency", 0, 110))
+	head.Revision.Commit, past[11].Revision.Commit = strings.Repeat("cd34", 10), strings.Repeat("cd34", 10)
+	past[10].Revision.Commit, past[10].Revision.Dirty = strings.Repeat("ef56", 10), true
+	past[9].Revision.Commit = strings.Repeat("ab12", 10)
+	if r := gate.CompareHistory(head, past, lower); !strings.HasSuffix(r.Hint, "--base ab12ab12ab12") {
 		t.Errorf("hint %q", r.Hint)
+	}
+	head.Revision.Dirty = true
+	if r := gate.CompareHistory(head, past, lower); !strings.HasSuffix(r.Hint, "--base cd34cd34cd34") {
+		t.Errorf("of changes on top of a commit: hint %q", r.Hint)
 	}
 }
 

@@ -193,7 +193,8 @@ func (s *stillness) budget(sights []sight) string {
 	case math.IsNaN(last.noise):
 		return fmt.Sprintf("%d rounds decide nothing; give it more", last.rounds)
 	}
-	need := math.Pow(last.noise/enough, 2) * float64(last.rounds)
+	ratio := last.noise / enough
+	need := ratio * ratio * float64(last.rounds)
 	if most := s.policy.Looks(); need > float64(most[len(most)-1]) {
 		return fmt.Sprintf("%d rounds (%s), the most that gate run takes, leave %s of noise beside a limit of %s: a wider limit, or a quieter host", most[len(most)-1], s.times(most[len(most)-1]), percent(last.noise*math.Sqrt(float64(last.rounds)/float64(most[len(most)-1]))), percent(last.margin))
 	}
