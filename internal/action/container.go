@@ -196,6 +196,9 @@ func (c Container) Run(ctx context.Context, messages io.Writer) (*store.Bundle, 
 	if decodeErr != nil {
 		return nil, decodeErr
 	}
+	if b.Head == nil {
+		return nil, errors.New("the measuring container wrote a history, and no measurement")
+	}
 	if err != nil {
 		err = fmt.Errorf("not everything was measured: %w", explain(err))
 	}

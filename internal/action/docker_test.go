@@ -149,6 +149,8 @@ func TestContainerFlood(t *testing.T) {
 	for _, tt := range []struct{ name, script, want string }{
 		{"flood", "cat /dev/zero", "more than 5 MB"},
 		{"garbage", "echo hello", "not a packed file"},
+		{"history", `echo '{"schema":1,"history":[{"schema":1,"id":"x","time":"2026-01-01T00:00:00Z","seed":1,"revision":{"name":"x"},"testbed":{"kernel":"k","arch":"amd64","cpu":"c","cpus":1,"jit":true}}]}' | gzip`, "no measurement"},
+		{"twice", `for i in 1 2; do echo '{"schema":1,"head":{"schema":1,"id":"x","time":"2026-01-01T00:00:00Z","seed":1,"revision":{"name":"x"},"testbed":{"kernel":"k","arch":"amd64","cpu":"c","cpus":1,"jit":true}}}' | gzip; done`, "data after the runs"},
 		{"bomb", "head -c 200000000 /dev/zero | gzip -1", "inflated"},
 		{"memory", "head -c 1000000000 /dev/zero | tail", "nothing was measured"},
 		{"fork", "i=0; while [ $i -lt 2000 ]; do sleep 60 & i=$((i+1)); done; exit 1", "nothing was measured"},
