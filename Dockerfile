@@ -3,9 +3,12 @@
 #   docker build .                  gate, clang, headers, bpftool, git, make
 #   docker build --target slim .    gate alone: for objects that are built elsewhere
 #
-# Both bases are build arguments, for mirrors and for hosts without a registry.
-# What apt installs is fixed by the digest of the published image, by which the
-# action pulls; a build from source has what the distribution has on that day.
+# Both bases are build arguments, for mirrors and for hosts without a registry. A
+# release looks up what their tags are on that day, builds with NAME:TAG@DIGEST, and
+# writes that into these two lines of its commit, so that a build of the release from
+# source begins with the same. What apt installs is fixed by the digest of the
+# published image, by which the action pulls; a build from source has what the
+# distribution has on that day.
 # Nothing here needs BuildKit, nor a certain architecture.
 ARG GO_IMAGE=golang:1.26.8-bookworm
 ARG BASE_IMAGE=debian:bookworm-20250520-slim
