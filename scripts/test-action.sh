@@ -26,14 +26,24 @@ mkdir -p "$cache/bin"
 exec 9>"$cache/lock"
 flock -w 1800 9 || die 1 "another scripts/test-action.sh holds $cache/lock"
 
-log=$cache/setup.log
-: >"$log"
-quietly() { # quietly WHAT COMMAND…
-	local what=$1 start=$SECONDS
+# Beside other work on somebody's machine; a machine of CI has no other.
+nice=(nice)
+[ "${CI:-}" != true ] || nice=()
+
+# quietly WHAT COMMAND… says how long it took; its output is kept, and shown where
+# it fails. A failure within a function ends it, which it would not behind an "||".
+quietly() {
+	local what=$1 start=$SECONDS code
 	shift
-	"$@" >>"$log" 2>&1 9>&- || { tail -40 "$log" >&2; die 1 "$what failed; all of its output is in $log"; }
+	set +e
+	(set -e && "$@") >>"$log" 2>&1 9>&-
+	code=$?
+	set -e
+	[ "$code" = 0 ] || { tail -40 "$log" >&2; die 1 "$what failed; all of its output is in $log"; }
 	say "$what: $((SECONDS - start)) s"
 }
+log=$cache/setup.log
+: >"$log"
 have() { PATH=$PATH:/usr/sbin:/sbin command -v "$1" >/dev/null; }
 export PATH=$PATH:/usr/sbin:/sbin
 
@@ -56,9 +66,13 @@ fi
 [ ! -x /usr/bin/docker ] || PATH=/usr/bin:$PATH
 
 engine=
+others=() # what runs beside, each in a process group of its own
 finish() {
-	local code=$?
+	local code=$? pid
 	trap - EXIT INT TERM
+	for pid in "${others[@]}"; do
+		if kill -- "-$pid" 2>/dev/null; then wait "$pid" || true; fi
+	done
 	if [ -n "$engine" ]; then
 		kill "$engine" 2>/dev/null || true
 		wait "$engine" 2>/dev/null || true
@@ -93,11 +107,12 @@ start_engine() {
 docker version >/dev/null 2>&1 || start_engine
 docker version --format 'Docker engine {{.Server.Version}}'
 
-base_image=$(sed -n 's/^ARG BASE_IMAGE=//p' Dockerfile)
-go_image=$(sed -n 's/^ARG GO_IMAGE=//p' Dockerfile)
-
 # Where no registry can be reached, the images that the Dockerfile begins with are
-# made from the distribution's packages and the Go that is here.
+# made from the distribution's packages and the Go that is here. (Without the digest
+# that a release puts there, which only a registry's image has.)
+argument() { sed -n "s/^ARG $1=\([^@]*\).*/\1/p" Dockerfile; }
+base_image=$(argument BASE_IMAGE)
+go_image=$(argument GO_IMAGE)
 make_base() {
 	debootstrap --variant=minbase --include=ca-certificates bookworm "$work/base" http://deb.debian.org/debian
 	rm -rf "$work/base/var/cache/apt/archives" "$work/base/var/lib/apt/lists"
@@ -118,19 +133,27 @@ make_go() {
 	EOF
 	docker build -t "$go_image" "$work/go"
 }
+image=ebpf-bench-gate:test
+make_image() { # make_image TARGET NAME
+	"${nice[@]}" docker build --network host --build-arg "BASE_IMAGE=$base_image" --build-arg "GO_IMAGE=$go_image" --target "$1" -t "$2" .
+}
 # ready IMAGE: it is here, or a registry has it.
 ready() { docker image inspect "$1" >/dev/null 2>&1 || timeout 120 docker pull --quiet "$1" >>"$log" 2>&1; }
-ready "$base_image" || quietly "making $base_image" make_base
-ready "$go_image" || quietly "making $go_image" make_go
+make_images() {
+	ready "$base_image" || quietly "making $base_image" make_base
+	ready "$go_image" || quietly "making $go_image" make_go
+	quietly "building the image" make_image full "$image"
+	quietly "building the small image" make_image slim "$image-slim"
+	# Layers of earlier tests.
+	docker image prune --force >/dev/null
+}
 
 # Cached programs carry their versions in their names.
 act=$cache/bin/act-$act_version
 make_act() {
-	GOBIN=$work/bin GOFLAGS=-mod=mod CGO_ENABLED=0 nice go install "github.com/nektos/act@$act_version"
+	GOBIN=$work/bin GOFLAGS=-mod=mod CGO_ENABLED=0 "${nice[@]}" go install "github.com/nektos/act@$act_version"
 	mv "$work/bin/act" "$act"
 }
-[ -x "$act" ] || quietly "building act $act_version" make_act
-
 gitea=$cache/bin/gitea-$gitea_version
 gitea_source() {
 	(cd "$work" && go mod download -json "code.gitea.io/gitea@$gitea_version") | sed -n 's/^\t"Dir": "\(.*\)",$/\1/p'
@@ -138,25 +161,32 @@ gitea_source() {
 make_gitea() {
 	cp -r "$(gitea_source)" "$work/gitea"
 	chmod -R u+w "$work/gitea"
-	(cd "$work/gitea" && CGO_ENABLED=1 nice go build -trimpath -tags "sqlite sqlite_unlock_notify" \
-		-ldflags "-s -w -X main.Version=${gitea_version#v}" -o "$gitea" .)
+	# SQLite need not be fast, and takes gcc a minute where it is made so.
+	(cd "$work/gitea" && CGO_ENABLED=1 CGO_CFLAGS=-O0 "${nice[@]}" go build -trimpath -tags "sqlite sqlite_unlock_notify" \
+		-ldflags "-s -w -X main.Version=${gitea_version#v}" -o "$work/gitea.new" .)
+	mv "$work/gitea.new" "$gitea"
 	rm -rf "$work/gitea"
 }
-[ -x "$gitea" ] || quietly "building Gitea $gitea_version" make_gitea
-
 make_client() {
 	rm -rf "$cache/client" && mkdir -p "$cache/client"
 	printf '%s\n' "$client" >"$cache/client/package.json"
 	(cd "$cache/client" && npm install --no-audit --no-fund --ignore-scripts --omit=dev --loglevel=error)
 	printf '%s\n' "$client" >"$cache/client/made"
 }
-[ "$(cat "$cache/client/made" 2>/dev/null)" = "$client" ] || quietly "installing @actions/artifact" make_client
+make_programs() {
+	[ "$(cat "$cache/client/made" 2>/dev/null)" = "$client" ] || quietly "installing @actions/artifact" make_client
+	[ -x "$gitea" ] || quietly "building Gitea $gitea_version" make_gitea
+	[ -x "$act" ] || quietly "building act $act_version" make_act
+}
 
-image=ebpf-bench-gate:test
-quietly "building the image" nice docker build --network host -t "$image" .
-quietly "building the small image" nice docker build --network host --target slim -t "$image-slim" .
-# Layers of earlier tests.
-docker image prune --force >/dev/null
+# Side by side: one half compiles, the other waits for downloads most of the time.
+set -m
+(log=$cache/setup-images.log && : >"$log" && make_images) 9>&- &
+others+=($!)
+set +m
+make_programs
+wait "${others[0]}" || die 1 "there is no image to test with"
+others=()
 
 megabytes() { echo $(($(docker image inspect --format '{{.Size}}' "$1") / 1000000)); }
 for limit in "$image 900" "$image-slim 60"; do
@@ -166,6 +196,7 @@ for limit in "$image 900" "$image-slim 60"; do
 	[ "$size" -lt "$most" ] || die 1 "$name is too large"
 done
 
+export GATE_TEST_BUILD_FLAGS="--build-arg BASE_IMAGE=$base_image --build-arg GO_IMAGE=$go_image"
 export GATE_TEST_IMAGE=$image GATE_TEST_ACT=$act GATE_TEST_CLIENT=$cache/client/node_modules
 # Gitea reads its templates and texts from its source.
 GATE_TEST_GITEA=$gitea GATE_TEST_GITEA_SOURCE=$(gitea_source)
@@ -175,4 +206,4 @@ if [ "${1:-}" = shell ]; then
 	exit
 fi
 # Not cached: what they test is outside of Go's sight.
-go test -count=1 -timeout 20m -v ./internal/action ./test/action
+go test -count=1 -timeout 60m -v ./internal/action ./test/action
