@@ -209,3 +209,18 @@ char _license[] SEC("license") = "GPL";
 		t.Errorf("without lines: %+v", changes)
 	}
 }
+
+// Jump tables are newer than what loads objects here: they are told as what they are,
+// whether the object has a section of them or only the jump.
+func TestJumpTables(t *testing.T) {
+	const program = "SEC(\"xdp\") int x(struct xdp_md *c) { asm volatile(\"LOAD .byte 0x0d, 0x01, 0, 0, 0, 0, 0, 0\" ::: \"r1\"); return 2; }\n"
+	const table = "asm(\".section .jumptables,\\\"\\\",@progbits\\nTABLE:\\n .quad 8\\n.text\\n\");\n"
+	o := compileForTest(t, strings.Replace(program, "LOAD", "", 1))
+	if _, err := o.instrument("x"); err == nil || !strings.Contains(err.Error(), "is an indirect jump (a jump table)") {
+		t.Errorf("instrumented: %v", err)
+	}
+	file := compileFile(t, strings.Replace(program, "LOAD", "r1 = TABLE ll\\n", 1)+table)
+	if _, err := OpenObject(file); err == nil || !strings.Contains(err.Error(), "has jump tables (Linux 6.19, clang 22), which this version of gate cannot load; compile with -mcpu=v3 or -fno-jump-tables") {
+		t.Errorf("opened: %v", err)
+	}
+}

@@ -179,6 +179,8 @@ func TestInsnsCalls(t *testing.T) {
 		{"xdp_tail", "xdp_callee", 0, 0},
 		{"xdp_timer", "tick", 0, 0},
 		{"sys_loop", "once", 0, 7},
+		{"sys_kptr", "step", 0, 1},
+		{"xdp_dynptr", "step", 5, 5},
 		{"xdp_throw", "maybe", 2, 1},
 		{"xdp_throw", "maybe", 3, 1},
 	} {
@@ -269,10 +271,15 @@ func TestInsnsOneMore(t *testing.T) {
 // make them.
 func TestInsnsLegacyLoads(t *testing.T) {
 	s := newTestSession(t)
-	for at, want := range map[int32]float64{0: 4, 10_000: 2} {
+	for at, want := range map[int32]float64{0: 5, 10_000: 3, -1: 5, -10_000: 3} {
+		load := asm.LoadAbs(at, asm.Byte)
+		if at < 0 {
+			load = asm.LoadInd(asm.R0, asm.R2, -at, asm.Byte)
+		}
 		o := assembled(asm.Instructions{
 			asm.Mov.Reg(asm.R6, asm.R1),
-			asm.LoadAbs(at, asm.Byte),
+			asm.Mov.Imm(asm.R2, 0),
+			load,
 			asm.Mov.Imm(asm.R0, 5),
 			asm.Return(),
 		})

@@ -78,6 +78,9 @@ func readObject(path string, r io.ReaderAt) (o *Object, err error) {
 		if n, _ := r.ReadAt(magic[:], 0); n < 4 || string(magic[:]) != "\x7fELF" {
 			return nil, fmt.Errorf("%s is not an ELF file: give an object (.o) or a C source (.bpf.c)", path)
 		}
+		if f, elfErr := elf.NewFile(r); elfErr == nil && f.Section(jumpTables) != nil {
+			return nil, fmt.Errorf("%s has jump tables (Linux 6.19, clang 22), which this version of gate cannot load; compile with -mcpu=v3 or -fno-jump-tables: %w", path, err)
+		}
 		return nil, fmt.Errorf("%s: not a readable eBPF object (truncated?): %w", path, err)
 	}
 	if len(spec.Programs) == 0 {
@@ -94,6 +97,9 @@ func readObject(path string, r io.ReaderAt) (o *Object, err error) {
 	localFunctions(spec, r)
 	return &Object{Path: path, spec: spec}, nil
 }
+
+// jumpTables is the section with the targets of indirect jumps.
+const jumpTables = ".jumptables"
 
 // strengthen is the object with its weak data symbols made global: cilium/ebpf
 // reads no weak maps, which libbpf's usdt.bpf.h defines. In a linked object, weak

@@ -371,4 +371,64 @@ int xdp_throw(struct xdp_md *ctx)
 	return maybe(last(ctx)) + 2;
 }
 
+struct bpf_cpumask {
+	int opaque;
+} __attribute__((preserve_access_index));
+
+// clang 14 loses the tag of a pointer that goes to a struct itself.
+typedef struct bpf_cpumask cpumask;
+
+struct holder {
+	cpumask __attribute__((btf_type_tag("kptr"))) *mask;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct holder);
+} kept SEC(".maps");
+
+extern struct bpf_cpumask *bpf_cpumask_create(void) __ksym __weak;
+extern void bpf_cpumask_release(struct bpf_cpumask *mask) __ksym __weak;
+
+// A pointer of the kernel's, kept in a map, in a program that may sleep.
+SEC("syscall")
+int sys_kptr(void *ctx)
+{
+	__u32 zero = 0;
+	struct holder *h = bpf_map_lookup_elem(&kept, &zero);
+	struct bpf_cpumask *mask = bpf_cpumask_create();
+
+	if (!mask)
+		return 1;
+	if (!h) {
+		bpf_cpumask_release(mask);
+		return 2;
+	}
+	mask = bpf_kptr_xchg(&h->mask, mask);
+	if (mask)
+		bpf_cpumask_release(mask);
+	return step(3);
+}
+
+extern int bpf_dynptr_from_xdp(struct xdp_md *x, __u64 flags, struct bpf_dynptr *ptr) __ksym __weak;
+extern void *bpf_dynptr_slice(const struct bpf_dynptr *ptr, __u32 at, void *buffer, __u32 size) __ksym __weak;
+
+SEC("xdp")
+int xdp_dynptr(struct xdp_md *ctx)
+{
+	struct bpf_dynptr packet;
+	__u8 room[4], *source;
+
+	if (bpf_dynptr_from_xdp(ctx, 0, &packet))
+		return XDP_ABORTED;
+	source = bpf_dynptr_slice(&packet, 26, room, sizeof(room));
+	if (!source)
+		return XDP_DROP;
+	for (int i = 0; i < 8 && i < source[3]; i++)
+		step(i);
+	return XDP_PASS;
+}
+
 char _license[] SEC("license") = "GPL";
