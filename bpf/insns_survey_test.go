@@ -4,12 +4,14 @@ package bpf
 
 import (
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/btf"
 
 	"github.com/org/ebpf-bench-gate/bench"
@@ -19,9 +21,11 @@ import (
 // An acceptance is how many programs the kernel takes with counters, of those
 // that it takes without.
 type acceptance struct {
+	programs        int // of which the kernel takes plain ones
 	plain, accepted int
 	blocks, spills  int
 	growth          []float64 // of verified instructions
+	largest         float64   // of these, without counters
 	refused         []string
 }
 
@@ -29,12 +33,14 @@ func (a *acceptance) add(t testing.TB, objects []*Object, cache *btf.Cache) {
 	t.Helper()
 	for _, o := range objects {
 		for _, p := range o.Programs() {
+			a.programs++
 			plain, err := o.Load(p, LoadOptions{Cache: cache, Stats: true})
 			if err != nil {
 				continue
 			}
 			a.plain++
 			before, _ := parseLog(plain.Log)
+			a.largest = max(a.largest, before.values[bench.VerifiedInsns])
 			plain.Close()
 			in, err := o.instrument(p)
 			if err == nil {
@@ -73,8 +79,8 @@ func (a *acceptance) log(t testing.TB, name string) {
 	if n := len(a.growth); n > 0 {
 		most = a.growth[n-1]
 	}
-	t.Logf("%s: %d of %d programs accepted with counters; %d blocks, %d with spills; verified instructions ×%.2f (median), ×%.2f (most)",
-		name, a.accepted, a.plain, a.blocks, a.spills, median(a.growth), most)
+	t.Logf("%s: %d of %d programs accepted with counters (of %d there are); %d blocks, %d with spills; verified instructions ×%.2f (median), ×%.2f (most), the largest program %.0f without",
+		name, a.accepted, a.plain, a.programs, a.blocks, a.spills, median(a.growth), most, a.largest)
 	for _, r := range a.refused {
 		t.Logf("   refused: %s", r)
 	}
@@ -114,5 +120,42 @@ func TestInsnsDistribution(t *testing.T) {
 			}
 		}
 		others.log(t, "cilium/ebpf")
+	})
+	t.Run("others", func(t *testing.T) {
+		patterns := os.Getenv("GATE_OBJECTS")
+		if patterns == "" {
+			t.Skip("GATE_OBJECTS names no objects: globs of objects, or of files that hold some, separated by colons; TYPE=GLOB for those whose sections say no type")
+		}
+		for _, pattern := range filepath.SplitList(patterns) {
+			var a acceptance
+			typ, glob, typed := strings.Cut(pattern, "=")
+			if !typed {
+				glob = pattern
+			}
+			found, err := filepath.Glob(glob)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, path := range found {
+				o, err := OpenObject(path)
+				if err == nil {
+					for _, p := range o.spec.Programs {
+						if typed && p.Type == ebpf.UnspecifiedProgram {
+							if err := retype(p, bench.Program{Type: typ}); err != nil {
+								t.Fatal(err)
+							}
+						}
+					}
+					a.add(t, []*Object{o}, cache)
+					continue
+				}
+				in, embedded := Embedded(path)
+				if len(in) == 0 {
+					t.Logf("%s: not opened: %v, %v", path, err, embedded)
+				}
+				a.add(t, in, cache)
+			}
+			a.log(t, pattern)
+		}
 	})
 }

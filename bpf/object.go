@@ -89,6 +89,7 @@ func readObject(path string, r io.ReaderAt) (o *Object, err error) {
 	// Pinning by name would share state with, and leave it on, the host.
 	for _, m := range spec.Maps {
 		m.Pinning = ebpf.PinNone
+		m.Extra = nil // iproute2's: pins, and numbers of maps inside
 		if m.InnerMap != nil {
 			m.InnerMap.Pinning = ebpf.PinNone
 		}
