@@ -138,7 +138,13 @@ func TestInsnsDistribution(t *testing.T) {
 			}
 			for _, path := range found {
 				o, err := OpenObject(path)
-				if err == nil {
+				in := []*Object{o}
+				if err != nil {
+					if in, _ = Embedded(path); len(in) == 0 {
+						t.Logf("not opened: %v", err)
+					}
+				}
+				for _, o := range in {
 					for _, p := range o.spec.Programs {
 						if typed && p.Type == ebpf.UnspecifiedProgram {
 							if err := retype(p, bench.Program{Type: typ}); err != nil {
@@ -146,12 +152,6 @@ func TestInsnsDistribution(t *testing.T) {
 							}
 						}
 					}
-					a.add(t, []*Object{o}, cache)
-					continue
-				}
-				in, embedded := Embedded(path)
-				if len(in) == 0 {
-					t.Logf("%s: not opened: %v, %v", path, err, embedded)
 				}
 				a.add(t, in, cache)
 			}

@@ -431,4 +431,44 @@ int xdp_dynptr(struct xdp_md *ctx)
 	return XDP_PASS;
 }
 
+struct bpf_wq {
+	__u64 __opaque[2];
+} __attribute__((aligned(8)));
+
+struct queued {
+	struct bpf_wq wq;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct queued);
+} queue SEC(".maps");
+
+extern int bpf_wq_init(struct bpf_wq *wq, void *map, unsigned int flags) __ksym __weak;
+extern int bpf_wq_start(struct bpf_wq *wq, unsigned int flags) __ksym __weak;
+extern int bpf_wq_set_callback_impl(struct bpf_wq *wq, int (*callback)(void *, int *, void *), unsigned int flags, void *aux) __ksym __weak;
+
+static int work(void *map, int *key, void *value)
+{
+	step(*key);
+	return 0;
+}
+
+// A work queue runs its callback in a thread of the kernel's.
+SEC("syscall")
+int sys_queue(void *ctx)
+{
+	__u32 zero = 0;
+	struct queued *q = bpf_map_lookup_elem(&queue, &zero);
+
+	if (!q)
+		return 1;
+	bpf_wq_init(&q->wq, &queue, 0);
+	bpf_wq_set_callback_impl(&q->wq, work, 0, NULL);
+	bpf_wq_start(&q->wq, 0);
+	return 0;
+}
+
 char _license[] SEC("license") = "GPL";

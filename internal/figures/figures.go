@@ -67,6 +67,12 @@ var figures = []figure{
 		encap, false,
 	},
 	{
+		"insns",
+		"Executed instructions of the four versions over 256 packets, what each line executes, calls and map operations, " +
+			"in 20 sessions of other seeds, with a loop on every CPU all the while.",
+		insns, false,
+	},
+	{
 		"objects",
 		"Programs of the objects that the packages install, each loaded by itself on this kernel without any config. " +
 			"libbpf-tools carries its objects inside of its binaries. The target is held against what this kernel can load with " +
