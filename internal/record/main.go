@@ -64,7 +64,7 @@ func run(ctx context.Context, args []string) error {
 	case "aa":
 		f.IntVar(&l.trials, "trials", 250, "comparisons of each program and host")
 	case "layout":
-		f.IntVar(&l.trials, "trials", 3, "times that each edit is measured")
+		f.IntVar(&l.trials, "trials", 20, "times that each edit is measured")
 	}
 	if err := f.Parse(args[1:]); err != nil {
 		return err
