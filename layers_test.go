@@ -28,6 +28,7 @@ var rooms = map[string][]string{
 	"internal/netns":      {},
 	"internal/packet":     {},
 	"internal/testkernel": {},
+	"internal/vm":         {},
 	"internal/config":     {"bench", "gate", "internal/packet"},
 	"internal/build":      {"bench"},
 	"internal/work":       {"bench", "internal/build", "internal/netns"},
@@ -42,11 +43,11 @@ var rooms = map[string][]string{
 	"internal/record":     {"bench", "stats", "bpf", "gate", "internal/build", "internal/config", "internal/runner"},
 	"internal/figures":    {"bench", "stats", "bpf", "gate", "internal/build", "internal/config", "internal/runner"},
 	"internal/cli": {"bench", "stats", "bpf", "gate", "internal/packet", "internal/config", "internal/build",
-		"internal/store", "internal/render", "internal/cover", "internal/github", "internal/runner", "internal/action", "internal/agent"},
+		"internal/store", "internal/render", "internal/cover", "internal/github", "internal/runner", "internal/action", "internal/agent", "internal/vm"},
 	"cmd":      {"internal/cli"},
 	"examples": {},
 	"scripts":  {},
-	"test":     {"internal/cli", "bench"},
+	"test":     {"internal/cli", "internal/vm", "bench"},
 }
 
 // libraries holds the third-party libraries of the pure rooms, which must run on

@@ -28,6 +28,7 @@ const (
 	Docker   Feature = "docker" // an engine that answers
 	BPFTool  Feature = "bpftool"
 	XDPTools Feature = "xdp-tools"    // the objects that the distribution installs
+	QEMU     Feature = "qemu"         // emulate an x86-64, on one
 	BPFTools Feature = "libbpf-tools" // agents that carry their objects inside them
 )
 
@@ -106,5 +107,6 @@ var probes = map[Feature]func() error{
 	Docker:   sync.OnceValue(func() error { return command("docker", "version", "--format", "{{.Server.Version}}") }),
 	BPFTool:  sync.OnceValue(func() error { return command("bpftool", "version") }),
 	XDPTools: sync.OnceValue(func() error { return files("/usr/lib/*/bpf/xdp*.o", "/usr/lib/bpf/xdp*.o", "/usr/lib64/bpf/xdp*.o") }),
+	QEMU:     sync.OnceValue(probeQEMU),
 	BPFTools: sync.OnceValue(probeBPFTools),
 }

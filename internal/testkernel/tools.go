@@ -52,6 +52,15 @@ func probeClang() error {
 	return commandIn(source, "clang", "-target", "bpf", "-O2", "-I", IncludeDir(), "-x", "c", "-c", "-", "-o", "/dev/null")
 }
 
+// probeQEMU looks for the machine of package vm, whose init is an executable of this
+// host.
+func probeQEMU() error {
+	if runtime.GOARCH != "amd64" {
+		return errors.New("executables of this host do not run on an x86-64")
+	}
+	return command("qemu-system-x86_64", "--version")
+}
+
 // IncludeDir is where Debian's multiarch layout keeps <asm/types.h>, which clang
 // does not search when its target is bpf. On hosts without that layout it does
 // not exist, and a compiler passes over it.
