@@ -44,6 +44,7 @@ type Measure struct {
 const (
 	Latency          = "latency"
 	Insns            = "insns"
+	KernelInsns      = "kernel_insns"
 	Calls            = "calls"
 	MapLookup        = "map_lookup"
 	MapUpdate        = "map_update"
@@ -81,6 +82,7 @@ const (
 var measures = []Measure{
 	{Latency, "ns", Lower, false, false, "time of one run of the program"},
 	{Insns, "insns", Lower, true, false, "BPF instructions executed in one run, on average over the packets; a 64-bit constant is one, and helpers count as their call"},
+	{KernelInsns, "insns", Lower, true, false, "instructions the CPU executes in one run, helpers and what calls the program included, counted in a virtual machine; see --kernel"},
 	{Calls, "count", Lower, true, false, "calls of a helper or kfunc in one run: calls[bpf_redirect] are those of one, a limit of calls is one for each"},
 	{MapLookup, "count", Lower, true, false, "lookups in a map in one run, peeks and local storage included: map_lookup[flows]"},
 	{MapUpdate, "count", Lower, true, false, "updates of a map in one run, pushes included"},

@@ -14,13 +14,14 @@ import (
 // A derived slug holds the fields that [Testbed.Differences] compares. The
 // kernel counts by major and minor version only: distributions ship a patch
 // release every other week, and a history that started afresh each time would
-// never grow. Clang is left out, since a new compiler changes the program and
+// never grow. Where every instruction of the kernel is counted ([TCG]), it counts by
+// its whole release. Clang is left out, since a new compiler changes the program and
 // not the testbed: what it costs is to be seen.
 func (t Testbed) Slug() string {
 	if t.Name != "" {
 		return t.Name
 	}
-	parts := []string{"linux" + orUnknown(t.minor()), orUnknown(t.Arch), orUnknown(cpuSlug(t.CPU))}
+	parts := []string{"linux" + orUnknown(slugWord(t.version())), orUnknown(t.Arch), orUnknown(cpuSlug(t.CPU))}
 	if t.CPUs > 0 {
 		parts = append(parts, strconv.Itoa(t.CPUs)+"cpu")
 	}
@@ -53,7 +54,7 @@ func (t Testbed) Differences(other Testbed) []string {
 		}
 	}
 	differ("testbed", t.Name, other.Name)
-	differ("kernel", t.minor(), other.minor())
+	differ("kernel", t.version(), other.version())
 	differ("arch", t.Arch, other.Arch)
 	differ("cpu", t.CPU, other.CPU)
 	differ("number of cpus", t.CPUs, other.CPUs)
@@ -72,6 +73,18 @@ func (t Testbed) HasKernel(pattern string) bool {
 		}
 	}
 	return false
+}
+
+// TCG is the virtualization of a testbed that counts instructions: QEMU's TCG with
+// -icount.
+const TCG = "tcg-icount"
+
+// version is what of the kernel's release a number depends on.
+func (t Testbed) version() string {
+	if t.Virtualization == TCG {
+		return t.Kernel
+	}
+	return t.minor()
 }
 
 // minor is the kernel's major and minor version: "6.11" of "6.11.0-1018-azure".

@@ -62,12 +62,12 @@ func (c *Comparison) acceptable() (Margin, bool) {
 	}
 	if i := c.Interval; i != nil {
 		worse = max(sign*i.Low, sign*i.High)
-		if c.Floor != nil { // margins are of the program's own time
-			if *c.Base <= *c.Floor {
-				return Margin{}, false
-			}
-			worse *= *c.Base / (*c.Base - *c.Floor)
+	}
+	if c.Floor != nil && (c.Interval != nil || c.Exact) { // margins are of the program's own
+		if *c.Base <= *c.Floor {
+			return Margin{}, false
 		}
+		worse *= *c.Base / (*c.Base - *c.Floor)
 	}
 	switch {
 	case !finite(worse) || worse <= 0:

@@ -93,8 +93,9 @@ func DefaultPolicy() Policy {
 		Alpha:       0.01,
 		MinEffectNS: 1,
 		Limits: map[string]Limit{
-			"latency": {Warn: &Margin{Ratio: 0.02}, Fail: &Margin{Ratio: 0.05}},
-			"insns":   {Warn: &Margin{}, Fail: &Margin{Ratio: 0.05}},
+			"latency":      {Warn: &Margin{Ratio: 0.02}, Fail: &Margin{Ratio: 0.05}},
+			"insns":        {Warn: &Margin{}, Fail: &Margin{Ratio: 0.05}},
+			"kernel_insns": {Warn: &Margin{}, Fail: &Margin{Ratio: 0.05}},
 		},
 		Threshold: Threshold{Test: TTest, Upper: pointer(0.99), MinSamples: 10, MaxSamples: 64},
 	}

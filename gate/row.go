@@ -150,19 +150,33 @@ func (w *row) judgeExact() {
 	case !okB || !okH:
 		w.inconclusive("the samples of one revision differ, so the measure is not exact here")
 	default:
-		w.judgeNumbers(b, h)
+		w.judgeNumbers(b, h, exactFloor(w.base))
 	}
 }
 
-// judgeNumbers gives the verdict of an exact measure that went from b to h.
-func (w *row) judgeNumbers(b, h float64) {
+// exactFloor is what every run of base's program has besides its own, as the empty
+// program shows it; 0 where none was measured.
+func exactFloor(r *bench.Result) float64 {
+	f := r.Samples[0].Floor
+	if !finite(f) || f < 0 || f > r.Samples[0].Value {
+		return 0
+	}
+	return f
+}
+
+// judgeNumbers gives the verdict of an exact measure that went from b to h. The
+// margin is of the program's own number, without the floor, which is in both.
+func (w *row) judgeNumbers(b, h, floor float64) {
 	w.setRatio(b, h)
+	if floor > 0 {
+		w.Floor = pointer(floor)
+	}
 	worse := w.sign() * (h - b)
 	fail := w.limit.Fail
 	if fail == nil {
 		fail = &Margin{} // told (or bounded by Max): any difference is one
 	}
-	margin := fail.of(b)
+	margin := fail.of(b - floor)
 	switch {
 	case worse > margin && (w.limit.Fail != nil || !w.Judged):
 		w.Verdict = Regressed
@@ -174,7 +188,7 @@ func (w *row) judgeNumbers(b, h float64) {
 	if w.limit.Fail != nil && b > 0 {
 		w.Margin = pointer(margin / b)
 	}
-	w.Warn = w.limit.Warn != nil && worse > w.limit.Warn.of(b) && !(w.Judged && w.Verdict == Regressed)
+	w.Warn = w.limit.Warn != nil && worse > w.limit.Warn.of(b-floor) && !(w.Judged && w.Verdict == Regressed)
 }
 
 // applyMax fails what is above the absolute maximum, whatever base has. For a
