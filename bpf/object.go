@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -209,6 +210,15 @@ func (o *Object) Configure(programs []bench.Program) error {
 		o.programs[p.Name] = p
 	}
 	return errors.Join(errs...)
+}
+
+// Configured is what [Object.Configure] was given and fits, by name.
+func (o *Object) Configured() []bench.Program {
+	var all []bench.Program
+	for _, name := range slices.Sorted(maps.Keys(o.programs)) {
+		all = append(all, o.programs[name])
+	}
+	return all
 }
 
 // Programs returns the BTF names of all programs, sorted.

@@ -35,6 +35,8 @@ type Plan struct {
 	// SaveLog keeps the full log of a rejected program and returns its file; nil
 	// keeps none.
 	SaveLog func(name, text string) (file string, err error)
+	// Begin is told what is done next; nil is silent.
+	Begin func(what string)
 	// Progress is told after every round; nil is silent.
 	Progress func(Progress)
 }
@@ -49,6 +51,7 @@ type Side struct {
 // An Object is an opened object and its name in reports.
 type Object struct {
 	Name string // as the config or the command line has it
+	File string // that it was read from; empty: none
 	// Hidden are programs of the object that are left alone, since another
 	// object has the program of that name that is meant.
 	Hidden map[string]bool

@@ -33,18 +33,7 @@ func Run(ctx context.Context, p Plan) (*Result, error) {
 		return nil, err
 	}
 	defer s.Close()
-	r := &run{Plan: p, session: s, start: time.Now(), rng: rand.New(rand.NewPCG(p.Seed, 0))}
-	for _, side := range p.Sides {
-		r.runs = append(r.runs, &bench.Run{
-			Schema: bench.SchemaVersion, ID: runID(p, side), Time: p.Time.UTC(), Revision: side.Revision,
-			Testbed: p.Testbed, Seed: p.Seed, Tool: p.Tool,
-		})
-	}
-	if len(r.runs) == 2 {
-		for _, b := range r.runs {
-			b.Session = fmt.Sprintf("%s-%016x", p.Time.UTC().Format("20060102t150405"), p.Seed)
-		}
-	}
+	r := newRun(p, s)
 	s.Stop = ctx.Err
 	defer r.close()
 	if err := r.static(ctx); err != nil {
@@ -80,6 +69,32 @@ type run struct {
 	cases    []*benchCase
 	report   *gate.Report
 	failures []error
+	// leading is the measure that every benchmark has.
+	leading string
+}
+
+// newRun is a run of which nothing has been measured.
+func newRun(p Plan, s *bpf.Session) *run {
+	r := &run{Plan: p, session: s, leading: bench.Latency, start: time.Now(), rng: rand.New(rand.NewPCG(p.Seed, 0))}
+	for _, side := range p.Sides {
+		r.runs = append(r.runs, &bench.Run{
+			Schema: bench.SchemaVersion, ID: runID(p, side), Time: p.Time.UTC(), Revision: side.Revision,
+			Testbed: p.Testbed, Seed: p.Seed, Tool: p.Tool,
+		})
+	}
+	if len(r.runs) == 2 {
+		for _, b := range r.runs {
+			b.Session = fmt.Sprintf("%s-%016x", p.Time.UTC().Format("20060102t150405"), p.Seed)
+		}
+	}
+	return r
+}
+
+// begin tells what is done next.
+func (r *run) begin(what string) {
+	if r.Begin != nil {
+		r.Begin(what)
+	}
 }
 
 // static loads every program of every side once.
@@ -91,6 +106,7 @@ func (r *run) static(ctx context.Context) error {
 				if err := ctx.Err(); err != nil {
 					return err
 				}
+				r.begin(fmt.Sprintf("load %s of %s", name, side.Name))
 				res := bench.ProgramResult{Program: name, Object: o.Name, Type: o.Type(name), Outcome: bench.Accepted, Digest: o.Digest(name)}
 				l, err := r.session.Load(o.Object, name)
 				if err != nil {
@@ -184,7 +200,7 @@ func (r *run) fail(b bench.Benchmark, err error) {
 		if !slices.ContainsFunc(r.cases, func(c *benchCase) bool { return c.Name == b.Name }) {
 			c := &benchCase{Benchmark: b, results: make([][]*bench.Result, len(r.Sides))}
 			for i := range c.results {
-				c.results[i] = []*bench.Result{{Benchmark: b.Name, Program: b.Program, Measure: bench.Latency, Kind: bench.Micro}}
+				c.results[i] = []*bench.Result{{Benchmark: b.Name, Program: b.Program, Measure: r.leading, Kind: bench.Micro}}
 			}
 			r.cases = append(r.cases, c)
 		}
@@ -194,16 +210,16 @@ func (r *run) fail(b bench.Benchmark, err error) {
 	}
 }
 
-func (r *run) prepareOne(ctx context.Context, b bench.Benchmark) error {
-	var sides []bpf.Side
-	var at []int // indices of the sides that have the program
+// sidesOf are the sides of a benchmark, and their indices: those that have its
+// program.
+func (r *run) sidesOf(b bench.Benchmark) (sides []bpf.Side, at []int, err error) {
 	for i := range r.Sides {
 		if o, ok := r.Sides[i].find(b.Program); ok {
 			sides, at = append(sides, bpf.Side{Name: r.Sides[i].Name, Object: o.Object}), append(at, i)
 		}
 	}
 	if len(sides) == 0 {
-		return fmt.Errorf("no object has program %q", b.Program)
+		return nil, nil, fmt.Errorf("no object has program %q", b.Program)
 	}
 	if len(sides) < len(r.Sides) {
 		// Added or removed: measured alone, so that it is told and not judged.
@@ -214,8 +230,16 @@ func (r *run) prepareOne(ctx context.Context, b bench.Benchmark) error {
 		// A program that does not load has been told; its benchmark is then
 		// missing on purpose.
 		if res := r.outcome(s.Name, b.Program); res != nil && res.Outcome != bench.Accepted {
-			return fmt.Errorf("%s of %s does not load: %s", b.Program, s.Name, res.Reason)
+			return nil, nil, fmt.Errorf("%s of %s does not load: %s", b.Program, s.Name, res.Reason)
 		}
+	}
+	return sides, at, nil
+}
+
+func (r *run) prepareOne(ctx context.Context, b bench.Benchmark) error {
+	sides, at, err := r.sidesOf(b)
+	if err != nil {
+		return err
 	}
 	c := &benchCase{Benchmark: b, results: make([][]*bench.Result, len(r.Sides))}
 	l, err := r.open(ctx, b, append(sides, r.companions(c, sides)...))
