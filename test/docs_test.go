@@ -141,8 +141,9 @@ func TestDocsParse(t *testing.T) {
 // (exit 1) or not decide (4); a usage error or that nothing could be measured
 // are mistakes of the document.
 func TestDocsRun(t *testing.T) {
-	var script strings.Builder
+	var script, virtual strings.Builder
 	script.WriteString(docsSetup)
+	virtual.WriteString(docsSetup + docsKernels)
 	ran := 0
 	done := map[string]bool{}
 	for _, e := range examples(t) {
@@ -160,17 +161,26 @@ func TestDocsRun(t *testing.T) {
 				continue
 			}
 		}
-		fmt.Fprintf(&script, "\n# %s\nshown %s\n", e.where, quote(words))
+		to := &script
+		if strings.Contains(words, "--kernel") {
+			to = &virtual
+		}
+		fmt.Fprintf(to, "\n# %s\nshown %s\n", e.where, quote(words))
 		ran++
 	}
 	if ran < 8 {
 		t.Fatalf("only %d examples to run", ran)
 	}
-	file := filepath.Join(t.TempDir(), "docs.txtar")
-	if err := os.WriteFile(file, []byte(script.String()+docsFiles), 0o644); err != nil {
-		t.Fatal(err)
+	var files []string
+	for name, text := range map[string]string{"docs": script.String(), "docs-kernels": virtual.String()} {
+		file := filepath.Join(t.TempDir(), name+".txtar")
+		if err := os.WriteFile(file, []byte(text+docsFiles), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, file)
 	}
-	runScripts(t, testscript.Params{Files: []string{file}})
+	slices.Sort(files)
+	runScripts(t, testscript.Params{Files: files})
 }
 
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
@@ -205,6 +215,11 @@ exec git commit -qam v3
 mkrun base.json id=b1
 mkrun head.json id=h2
 exec gzip -k base.json head.json
+`
+
+// docsKernels is what commands with --kernel need besides.
+const docsKernels = `kernels 6.12 6.1
+exec sh -c 'set -- "$XDG_CACHE_HOME"/ebpf-bench-gate/kernels/6.12.*; cp "$1"/kernel bzImage'
 `
 
 const docsFiles = `

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 
 	"github.com/org/ebpf-bench-gate/internal/cli"
 	"github.com/org/ebpf-bench-gate/internal/testkernel"
+	"github.com/org/ebpf-bench-gate/internal/vm"
 )
 
 func TestMain(m *testing.M) {
@@ -45,6 +47,9 @@ func TestMain(m *testing.M) {
 //	ntimes N TEXT          the last standard output contains TEXT N times
 //	agent [FLAG]... NAME... a tracing agent, see [testkernel.Agent]
 //	shown COMMAND          a command line of a document, see [TestDocsRun]
+//	kernels VERSION...     gate is a static one from here on, and the kernels are in
+//	                       its cache; skip, or under GATE_REQUIRE_KERNEL=1 fail,
+//	                       where they cannot be had
 //
 // The condition [root] is what it says. $EXAMPLE is a copy of examples/fun-xdp, $TOP
 // this repository.
@@ -92,6 +97,7 @@ func runScripts(t *testing.T, p testscript.Params) {
 		"repeat":    repeat,
 		"ntimes":    ntimes,
 		"shown":     shown,
+		"kernels":   kernels,
 	}
 	p.Condition = func(cond string) (bool, error) {
 		if cond != "root" {
@@ -157,6 +163,46 @@ func require(ts *testscript.TestScript, neg bool, args []string) {
 	for _, f := range args {
 		testkernel.Require(t, testkernel.Feature(f))
 	}
+}
+
+// staticGate builds the gate that can be the first process of a virtual machine, once.
+var staticGate = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "gate-static-")
+	if err != nil {
+		return "", err
+	}
+	bin := filepath.Join(dir, "gate")
+	cmd := exec.Command("go", "build", "-o", bin, "../cmd/gate")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w: %s", err, out)
+	}
+	return bin, nil
+})
+
+func kernels(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) == 0 {
+		ts.Fatalf("usage: kernels VERSION...")
+	}
+	t := ts.Value(theT{}).(*testing.T)
+	testkernel.Require(t, testkernel.QEMU)
+	for _, k := range args {
+		_, err := vm.FindKernel(t.Context(), k, func(text string) { ts.Logf("%s", text) })
+		switch {
+		case err == nil:
+		case os.Getenv(testkernel.EnvRequire) == "1":
+			ts.Fatalf("%v", err)
+		default:
+			t.Skip(err)
+		}
+	}
+	bin, err := staticGate()
+	ts.Check(err)
+	// The scripts have a home of their own; the kernels are in the host's.
+	cache, err := os.UserCacheDir()
+	ts.Check(err)
+	ts.Setenv("XDG_CACHE_HOME", cache)
+	ts.Setenv("PATH", filepath.Dir(bin)+string(filepath.ListSeparator)+ts.Getenv("PATH"))
 }
 
 func exits(ts *testscript.TestScript, neg bool, args []string) {

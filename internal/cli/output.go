@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -80,6 +81,42 @@ func (o *output) print(c Command, r *gate.Report, elapsed time.Duration) error {
 		fmt.Fprintln(c.Stderr, strings.TrimSpace(r.Summary))
 	}
 	return o.exit(r)
+}
+
+// printAll writes the reports of several testbeds, of which missing have none.
+func (o *output) printAll(c Command, reports []*gate.Report, missing int, elapsed time.Duration) error {
+	to, buf := c.Stdout, bytes.Buffer{}
+	if o.file != "" {
+		to = &buf
+	}
+	opts := render.Options{Color: colorful(to), Width: width(to), Elapsed: elapsed, Until: waiverEnd()}
+	var err error
+	switch o.format {
+	case "json":
+		err = render.JSONs(to, reports, missing)
+	case "markdown":
+		err = render.Suite(to, worstFirst(reports), render.SuiteOptions{MarkdownOptions: render.MarkdownOptions{Until: waiverEnd()}})
+	default:
+		err = render.Texts(to, reports, missing, opts)
+	}
+	if err == nil && o.file != "" {
+		err = os.WriteFile(o.file, buf.Bytes(), 0o644)
+	}
+	if err != nil {
+		return &exitError{code: exitUnmeasured, err: fmt.Errorf("write the report: %w", err)}
+	}
+	if o.file != "" {
+		_, summary := gate.Overall(reports, missing)
+		fmt.Fprintln(c.Stderr, summary)
+	}
+	return nil
+}
+
+// worstFirst is the order in which a comment tells of testbeds.
+func worstFirst(reports []*gate.Report) []*gate.Report {
+	out := slices.Clone(reports)
+	slices.SortStableFunc(out, func(a, b *gate.Report) int { return gate.Severity(b) - gate.Severity(a) })
+	return out
 }
 
 // waiverEnd is the last day of a waiver that is offered today: long enough to mend what

@@ -32,7 +32,8 @@ type runFlags struct {
 	only                         []string
 	budget                       time.Duration
 	seed                         uint64
-	noStore                      bool
+	noStore, verbose             bool
+	kernels                      []string
 }
 
 func (c Command) run() *cobra.Command {
@@ -48,11 +49,16 @@ Without arguments, ebpf-bench.yml says what is built and measured.
 Without --base, head is measured alone, stored, and held against the stored runs
 of its branch and testbed. Until there are ten it is not judged, which is said.
 
+With --kernel the programs are loaded and run in a virtual machine of another
+kernel, which counts every instruction and needs no root: kernel_insns is then
+exact, and times are not measured. Several kernels are several testbeds.
+
 Exit codes: 0 pass or improved, 1 regressed, 2 usage or config, 3 could not
 measure, 4 inconclusive or no baseline.`,
 		Example: `  gate run --base main
   gate run --base merge-base:origin/main --only 'fun_xdp/*'
   gate run --base v2.bpf.c v3.bpf.c
+  gate run --base main --kernel 6.1,6.12
   gate run /usr/lib/x86_64-linux-gnu/bpf/xdpfilt_alw_eth.o`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.check(); err != nil {
@@ -60,6 +66,9 @@ measure, 4 inconclusive or no baseline.`,
 			}
 			if f.budget < 0 || f.budget == 0 && cmd.Flags().Changed("budget") {
 				return usage("--budget %v: expected a time, such as 30s", f.budget)
+			}
+			if err := f.checkKernels(); err != nil {
+				return err
 			}
 			return c.measure(cmd.Context(), f, args)
 		},
@@ -73,6 +82,8 @@ measure, 4 inconclusive or no baseline.`,
 	fl.StringVar(&f.testbed, "testbed", "", "name this machine's kind, as runs of one name are compared")
 	fl.StringVar(&f.store, "store", "", "store runs in `DIRECTORY` (default: .ebpf-bench at the top of the repository)")
 	fl.BoolVar(&f.noStore, "no-store", false, "store nothing")
+	fl.StringSliceVar(&f.kernels, "kernel", nil, "count instructions in a virtual machine of `KERNEL`: 6.12, a bzImage, or host for the running one (default: the config's kernels, or host)")
+	fl.BoolVarP(&f.verbose, "verbose", "v", false, "tell when what began, on standard error")
 	f.flags(fl)
 	return cmd
 }
@@ -110,10 +121,6 @@ func (c Command) measure(ctx context.Context, f runFlags, args []string) (err er
 		plans = append(plans, p)
 	}
 	shareBudget(plans, f.budget)
-	bed, err := testbed(ctx, f.testbed)
-	if err != nil {
-		return unmeasured(err)
-	}
 	dir, err := storeDir(ctx, f, suites[0])
 	if err != nil {
 		return unmeasured(err)
@@ -123,50 +130,62 @@ func (c Command) measure(ctx context.Context, f runFlags, args []string) (err er
 	if err != nil {
 		return unmeasured(err)
 	}
-	release, waited, err := c.lockHost(ctx)
+	if !f.noStore {
+		for _, p := range plans {
+			p.SaveLog = runs.PutLog
+		}
+	}
+	beds, waited, err := c.measureBeds(ctx, f, plans, kernelsOf(f, suites))
 	if err != nil {
 		return unmeasured(err)
 	}
-	defer release()
-	var results []*runner.Result
-	for i, w := range suites {
-		p := plans[i]
-		p.Testbed = bed
-		if !f.noStore {
-			p.SaveLog = runs.PutLog
+	for _, b := range beds {
+		if b.err != nil {
+			continue
 		}
-		done := c.progress(p)
-		res, err := runner.Run(ctx, *p)
-		done()
-		if err != nil {
-			return unmeasured(err)
-		}
-		res.Head.Warnings = slices.Concat(w.warnings, bpf.Warnings(), res.Head.Warnings)
-		res.Head.Skipped = append(res.Head.Skipped, w.skips...)
-		if f.base != "" {
-			// A comparison was asked for, and a part of it was not made.
-			for _, s := range w.shadowed {
-				res.Failures = append(res.Failures, fmt.Errorf("%s: %s", s.Name, s.Reason))
+		for i, w := range suites {
+			res := b.results[i]
+			res.Head.Warnings = slices.Concat(w.warnings, res.Head.Warnings)
+			res.Head.Skipped = append(res.Head.Skipped, w.skips...)
+			if f.base != "" {
+				// A comparison was asked for, and a part of it was not made.
+				for _, s := range w.shadowed {
+					res.Failures = append(res.Failures, fmt.Errorf("%s: %s", s.Name, s.Reason))
+				}
 			}
 		}
+		b.res = joinSuites(suites, b.results, suites[0].baseRevision)
+		if b.report, err = c.judge(f, policyOfSuites(suites), runs, b.res); err != nil {
+			return err
+		}
+	}
+	return c.tell(f, beds, time.Since(start)-waited)
+}
+
+// measureHost measures the plan of each suite on the running kernel.
+func (c Command) measureHost(ctx context.Context, f runFlags, plans []*runner.Plan) (results []*runner.Result, waited time.Duration, err error) {
+	bed, err := testbed(ctx, f.testbed)
+	if err != nil {
+		return nil, 0, err
+	}
+	release, waited, err := c.lockHost(ctx)
+	if err != nil {
+		return nil, waited, err
+	}
+	defer release()
+	for _, plan := range plans {
+		p := *plan
+		p.Testbed = bed
+		done := c.progress(&p)
+		res, err := runner.Run(ctx, p)
+		done()
+		if err != nil {
+			return nil, waited, err
+		}
+		res.Head.Warnings = slices.Concat(bpf.Warnings(), res.Head.Warnings)
 		results = append(results, res)
 	}
-	res := joinSuites(suites, results, suites[0].baseRevision)
-	report, err := c.judge(f, policyOfSuites(suites), runs, res)
-	if err != nil {
-		return err
-	}
-	err = f.print(c, report, time.Since(start)-waited)
-	c.printFailures(f, res.Failures)
-	switch {
-	case f.base != "" && err != nil, len(res.Failures) > 0 && err != nil:
-		return err
-	case len(res.Failures) > 0:
-		return &exitError{code: exitUnmeasured, err: fmt.Errorf("not everything was measured: %w", res.Failures[0])}
-	case f.base == "" && len(res.Head.Results) == 0:
-		return &exitError{code: exitUnmeasured, err: errors.New("nothing could be measured"), hint: "the report above says why; gate doctor says what this host can measure"}
-	}
-	return err
+	return results, waited, nil
 }
 
 // plan builds both sides of a suite, and says what is measured of them.

@@ -26,6 +26,10 @@ func (c Command) supervise() *cobra.Command {
 	return needsLinux("supervise", "Start an agent")
 }
 
+func (c Command) guest() *cobra.Command {
+	return needsLinux("guest", "Measure inside of a virtual machine")
+}
+
 // needsLinux stands for a verb that measures, where nothing can be measured.
 func needsLinux(name, short string) *cobra.Command {
 	return &cobra.Command{

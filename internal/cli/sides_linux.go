@@ -238,7 +238,7 @@ func (w *workspace) compiled(ctx context.Context, t *build.Tree, name, shown str
 func opened(path, shown string) ([]runner.Object, error) {
 	o, err := bpf.OpenObject(path)
 	if err == nil {
-		return []runner.Object{{Name: shown, Object: o}}, nil
+		return []runner.Object{{Name: shown, File: path, Object: o}}, nil
 	}
 	in, embErr := bpf.Embedded(path)
 	if embErr != nil || len(in) == 0 {
@@ -251,7 +251,7 @@ func opened(path, shown string) ([]runner.Object, error) {
 	}
 	var out []runner.Object
 	for i, o := range in {
-		out = append(out, runner.Object{Name: fmt.Sprintf("%s#%d", shown, i), Object: o})
+		out = append(out, runner.Object{Name: fmt.Sprintf("%s#%d", shown, i), File: path, Object: o})
 	}
 	return out, nil
 }

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"time"
 
@@ -35,6 +36,9 @@ type Suite struct {
 	// Programs and Benchmarks stand in the order of the file.
 	Programs   []bench.Program
 	Benchmarks []bench.Benchmark
+	// Kernels are the testbeds: versions, or "host" for the running kernel. Empty:
+	// the host alone.
+	Kernels []string
 	// Captures are the captures of packets that were read, as the file names
 	// them: local, slash-separated, relative to Dir.
 	Captures []string
@@ -125,6 +129,7 @@ func Parse(file string, src []byte) (*Suite, error) {
 		"build":      func(k, v *yaml.Node) { s.Build = r.build(k, v) },
 		"programs":   func(_, v *yaml.Node) { s.Programs = r.programs(v) },
 		"benchmarks": func(_, v *yaml.Node) { s.Benchmarks = r.benchmarks(v) },
+		"kernels":    func(_, v *yaml.Node) { s.Kernels = r.kernels(v) },
 		"policy":     func(_, v *yaml.Node) { s.Policy = r.policy(v) },
 	})
 	if ok && !hasVersion {
@@ -168,6 +173,21 @@ func ParsePolicy(file string, src []byte) (gate.Policy, error) {
 		return gate.Policy{}, err
 	}
 	return p, nil
+}
+
+var kernel = regexp.MustCompile(`^([0-9]+\.[0-9]+([.+~-]+[0-9a-z]+)*|host)$`)
+
+// kernels are the kernels that a suite is measured on. A file of one person's host is
+// for the command line.
+func (r *reader) kernels(n *yaml.Node) []string {
+	return r.words(n, "kernels", func(v *yaml.Node) (string, bool) {
+		w, ok := r.word(v, "a kernel", "a version, such as 6.12, or host")
+		if ok && (!kernel.MatchString(w) || len(w) > 63) {
+			r.fail(v, "a version, such as 6.12, or host for the running kernel", "%s is not a version of Linux", quote(w))
+			return "", false
+		}
+		return w, ok
+	})
 }
 
 // version checks that the config is of the language that this package reads.

@@ -187,15 +187,23 @@ func TestParsePolicyAlone(t *testing.T) {
 		t.Errorf("%v, %v", p, err)
 	}
 	for src, want := range map[string]string{
-		"version: 2":                             "f:1:10: version \"2\" is not known",
-		"policy: {}":                             "f:1:1: the config has no version",
-		"[]":                                     "f:1:1: the config must be a mapping, not a list",
-		"version: 1\npolicy: {alfa: 1}":          `f:2:10: unknown key "alfa" in policy`,
-		"version: 1\npolicy: {kernel_insns: {}}": "f:2:10: kernel_insns is not known to this version",
+		"version: 2":                          "f:1:10: version \"2\" is not known",
+		"policy: {}":                          "f:1:1: the config has no version",
+		"[]":                                  "f:1:1: the config must be a mapping, not a list",
+		"version: 1\npolicy: {alfa: 1}":       `f:2:10: unknown key "alfa" in policy`,
+		"version: 1\npolicy: {runs_more: {}}": `f:2:10: unknown key "runs_more" in policy`,
 	} {
 		if p, err := ParsePolicy("f", []byte(src)); err == nil || !strings.HasPrefix(err.Error(), want) || p.Limits != nil {
 			t.Errorf("%q: %v, want %q", src, err, want)
 		}
+	}
+}
+
+// TestKernels reads versions as they stand there: 6.10 is none of 6.1.
+func TestKernels(t *testing.T) {
+	s, err := Parse("f", []byte("version: 1\nkernels: [6.1, 6.10, host, 6.12.117+deb12]"))
+	if err != nil || strings.Join(s.Kernels, " ") != "6.1 6.10 host 6.12.117+deb12" {
+		t.Errorf("%v, %v", s, err)
 	}
 }
 

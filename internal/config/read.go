@@ -21,7 +21,6 @@ import (
 // has read about it, and has not mistyped.
 var later = map[string]bool{
 	"agents": true, "agent": true,
-	"kernel_insns": true,
 }
 
 // fields are the keys that a mapping may have, and who reads them.
