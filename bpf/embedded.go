@@ -8,7 +8,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"os"
+	"io"
 )
 
 // Embedded returns the eBPF objects inside an executable: libbpf skeletons and
@@ -16,15 +16,36 @@ import (
 // of the file. A file with none gives an empty result; objects that cannot be read
 // are told in the error, which comes beside the others.
 func Embedded(path string) ([]*Object, error) {
-	data, err := os.ReadFile(path)
+	all, err := EmbeddedBytes(path)
 	if err != nil {
 		return nil, err
 	}
-	if len(data) > MaxObjectSize {
-		return nil, fmt.Errorf("%s has %d bytes, more than %d", path, len(data), MaxObjectSize)
-	}
 	var out []*Object
 	var errs []error
+	for i, data := range all {
+		o, err := readObject(fmt.Sprintf("%s#%d", path, i), bytes.NewReader(data))
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		out = append(out, o)
+	}
+	return out, errors.Join(errs...)
+}
+
+// EmbeddedBytes returns the objects inside an executable as they stand there, for
+// tools that only read files. They share one array.
+func EmbeddedBytes(path string) ([][]byte, error) {
+	f, err := openFile(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, MaxObjectSize))
+	if err != nil {
+		return nil, err
+	}
+	var out [][]byte
 	for at := 1; at < len(data); {
 		i := bytes.Index(data[at:], []byte(elf.ELFMAG))
 		if i < 0 {
@@ -32,18 +53,13 @@ func Embedded(path string) ([]*Object, error) {
 		}
 		at += i
 		if n := objectSize(data[at:]); n > 0 {
-			o, err := readObject(fmt.Sprintf("%s#%d", path, len(out)+len(errs)), bytes.NewReader(data[at:at+n]))
-			if err != nil {
-				errs = append(errs, err)
-			} else {
-				out = append(out, o)
-			}
+			out = append(out, data[at:at+n])
 			at += n
 			continue
 		}
 		at += len(elf.ELFMAG)
 	}
-	return out, errors.Join(errs...)
+	return out, nil
 }
 
 // objectSize is the length of the eBPF object at the start of data, or 0. A

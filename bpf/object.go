@@ -41,24 +41,50 @@ type Object struct {
 // OpenObject reads an object file. The error says whether the file is empty,
 // truncated, or no eBPF object at all.
 func OpenObject(path string) (*Object, error) {
-	f, err := os.Open(path)
+	f, err := openFile(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	st, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
+	return readObject(path, f)
+}
+
+// openFile opens what may be an object, or hold one.
+func openFile(path string) (*os.File, error) {
+	st, err := os.Stat(path) // before it is opened: that of a pipe may never end
 	switch {
+	case err != nil:
+		return nil, err
 	case st.IsDir():
 		return nil, fmt.Errorf("%s is a directory, not an eBPF object", path)
+	case !st.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is no regular file", path)
 	case st.Size() == 0:
 		return nil, fmt.Errorf("%s is empty, not an eBPF object", path)
 	case st.Size() > MaxObjectSize:
 		return nil, fmt.Errorf("%s has %d bytes, more than the %d of any eBPF object", path, st.Size(), MaxObjectSize)
 	}
-	return readObject(path, f)
+	return os.Open(path)
+}
+
+// checkSections refuses objects whose sections are larger, taken together, than any
+// object: compressed or overlapping ones, and those that are all zeros, take memory
+// that has no relation to the size of the file.
+func checkSections(r io.ReaderAt) error {
+	f, err := elf.NewFile(r)
+	if err != nil {
+		return nil // told better by who reads it
+	}
+	sum := uint64(0)
+	for _, s := range f.Sections {
+		if s.Size > MaxObjectSize {
+			return fmt.Errorf("section %.40q has %d bytes", s.Name, s.Size)
+		}
+		if sum += s.Size; sum > MaxObjectSize {
+			return fmt.Errorf("its sections have more than %d bytes", MaxObjectSize)
+		}
+	}
+	return nil
 }
 
 func readObject(path string, r io.ReaderAt) (o *Object, err error) {
@@ -68,6 +94,9 @@ func readObject(path string, r io.ReaderAt) (o *Object, err error) {
 			o, err = nil, fmt.Errorf("%s: not a readable eBPF object: %v", path, p)
 		}
 	}()
+	if err := checkSections(r); err != nil {
+		return nil, fmt.Errorf("%s: not a readable eBPF object: %w", path, err)
+	}
 	spec, err := ebpf.LoadCollectionSpecFromReader(r)
 	if err != nil && strings.Contains(err.Error(), elf.STB_WEAK.String()) {
 		if strong := strengthen(r); strong != nil {

@@ -4,6 +4,7 @@ package bpf
 
 import (
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/cilium/ebpf"
@@ -65,6 +66,10 @@ func (o *Object) Verify(program string, opts VerifyOptions) (Verification, error
 	attach := v.AttachType
 	v.ProgramResult = Diagnose(o.Path, program, v.Type, err)
 	v.AttachType = attach
+	if errors.As(err, &ve) && opts.Trace {
+		const most = 40
+		v.LogTail = slices.Clone(ve.Log[max(0, len(ve.Log)-most):])
+	}
 	o.fromSource(program, v.Values)
 	return v, nil
 }

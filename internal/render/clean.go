@@ -104,3 +104,10 @@ func pad(s string, n int, right bool) string {
 	}
 	return s + fill
 }
+
+// Clean is one line that says what a string from anywhere shows, without control
+// characters and those that turn or hide text.
+func Clean(s string) string { return clean(s) }
+
+// Width is the columns of a terminal that a clean string takes.
+func Width(s string) int { return width(s) }

@@ -30,6 +30,7 @@ const (
 	XDPTools Feature = "xdp-tools"    // the objects that the distribution installs
 	QEMU     Feature = "qemu"         // emulate an x86-64, on one
 	BPFTools Feature = "libbpf-tools" // agents that carry their objects inside them
+	Veristat Feature = "veristat"     // in Debian from 13 on
 )
 
 // Names of the environment variables that police skips.
@@ -109,4 +110,5 @@ var probes = map[Feature]func() error{
 	XDPTools: sync.OnceValue(func() error { return files("/usr/lib/*/bpf/xdp*.o", "/usr/lib/bpf/xdp*.o", "/usr/lib64/bpf/xdp*.o") }),
 	QEMU:     sync.OnceValue(probeQEMU),
 	BPFTools: sync.OnceValue(probeBPFTools),
+	Veristat: sync.OnceValue(func() error { return command("veristat", "--version") }),
 }

@@ -1,0 +1,168 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/cilium/ebpf/btf"
+
+	"github.com/org/ebpf-bench-gate/internal/runner"
+	"github.com/org/ebpf-bench-gate/internal/verifier"
+)
+
+// verify looks at both sides; base is nil where there is none.
+func (c Command) verify(ctx context.Context, f *verifierFlags, q *verifier.Query, base, head []string) (b, h *verified, err error) {
+	w := &workspace{args: head}
+	defer func() {
+		if e := w.close(); e != nil && err == nil {
+			err = e
+		}
+	}()
+	if f.config != "" || len(head) == 0 {
+		if w.suite, err = findSuite(f.config, head); err != nil {
+			return nil, nil, err
+		}
+	}
+	b, baseRest, err := readSaved(base, q)
+	if err != nil {
+		return nil, nil, err
+	}
+	h, headRest, err := readSaved(head, q)
+	if err != nil {
+		return nil, nil, err
+	}
+	if w.suite == nil && len(baseRest)+len(headRest) == 0 {
+		return orNil(b, base), h, nil // nothing is to be loaded
+	}
+	release, _, err := c.lockHost(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer release()
+	l := looking{Command: c, ctx: ctx, cache: btf.NewCache(), options: verifier.Options{Jobs: f.jobs, Trace: f.verbose, Wants: q.Wants}}
+	done := l.progress()
+	defer done()
+	isRef := len(baseRest) == 1 && !isPath(baseRest[0])
+	if w.suite == nil && !isRef {
+		if err := l.look(b, baseRest); err != nil {
+			return nil, nil, fmt.Errorf("base: %w", err)
+		}
+		return orNil(b, base), h, l.look(h, headRest)
+	}
+	// What is built, or of another revision, is gate run's.
+	if len(baseRest) > 1 {
+		return nil, nil, usage("--base: with a config it is one git ref, file or directory, not %d", len(baseRest))
+	}
+	w.args = headRest
+	side, tree, err := w.head(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := l.objects(h, side.Objects); err != nil {
+		return nil, nil, err
+	}
+	if len(baseRest) == 1 {
+		if side, _, err = w.base(ctx, baseRest[0], tree); err != nil {
+			return nil, nil, err
+		}
+		if err := l.objects(b, side.Objects); err != nil {
+			return nil, nil, err
+		}
+	}
+	return orNil(b, base), h, nil
+}
+
+func orNil(v *verified, args []string) *verified {
+	if len(args) == 0 {
+		return nil
+	}
+	return v
+}
+
+// isPath tells that an argument names something on this host, and no git ref.
+func isPath(arg string) bool {
+	_, err := os.Stat(arg)
+	return err == nil || strings.ContainsAny(arg, "*?[") || filepath.Ext(arg) == ".o"
+}
+
+// looking is one call of gate verifier at work.
+type looking struct {
+	Command
+	ctx     context.Context
+	cache   *btf.Cache
+	options verifier.Options
+}
+
+// look loads the programs of files.
+func (l *looking) look(v *verified, args []string) error {
+	var files, sources []string
+	for _, a := range args {
+		if filepath.Ext(a) == ".c" {
+			sources = append(sources, a)
+		} else {
+			files = append(files, a)
+		}
+	}
+	found, skipped, err := verifier.Find(files)
+	if err != nil {
+		return &exitError{code: exitUsage, err: err}
+	}
+	v.skipped += skipped
+	if len(found) > 0 {
+		rows, skips, err := verifier.Measure(l.ctx, found, l.options)
+		if err != nil {
+			return err
+		}
+		v.rows, v.files = append(v.rows, rows...), v.files+len(found)-len(skips)
+		for _, s := range skips {
+			if errors.Is(s.Err, verifier.ErrNone) {
+				v.skipped++
+				continue
+			}
+			v.asked = v.asked || s.Source.Named
+			v.problems = append(v.problems, s.Err)
+		}
+	}
+	if len(sources) == 0 {
+		return nil
+	}
+	w := &workspace{args: sources}
+	side, _, err := w.head(l.ctx)
+	if err == nil {
+		err = l.objects(v, side.Objects)
+	}
+	return errors.Join(err, w.close())
+}
+
+// objects loads the programs of objects that are open.
+func (l *looking) objects(v *verified, objects []runner.Object) error {
+	for _, o := range objects {
+		rows, err := verifier.Programs(l.ctx, filepath.Base(o.Name), o.Object, l.cache, l.options)
+		if err != nil {
+			return err
+		}
+		v.rows = append(v.rows, rows...)
+		v.files++
+	}
+	return nil
+}
+
+// progress shows on a terminal what is looked at, and returns what takes the line
+// away again.
+func (l *looking) progress() (done func()) {
+	if !isTerminal(l.Stderr) {
+		return func() {}
+	}
+	l.options.Progress = func(name string) {
+		line := "loading " + name
+		if w := width(l.Stderr); w > 1 && len(line) > w-1 {
+			line = line[:w-1]
+		}
+		fmt.Fprintf(l.Stderr, "\r\033[K%s", line)
+	}
+	return func() { fmt.Fprint(l.Stderr, "\r\033[K") }
+}
