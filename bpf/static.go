@@ -157,14 +157,13 @@ func nameFunctions(functions []bench.Function, g callGraph, info *ebpf.ProgramIn
 	if err != nil && !errors.Is(err, ebpf.ErrNotSupported) && !errors.Is(err, ebpf.ErrRestrictedKernel) {
 		return nil, nil, err
 	}
-	names := make([]string, len(g))
-	for i := range g {
-		names[i] = g[i].name
+	var names []string
+	for _, o := range offsets {
+		names = append(names, o.Func.Name)
 	}
-	if len(offsets) > 0 {
-		names = names[:0]
-		for _, o := range offsets {
-			names = append(names, o.Func.Name)
+	if names == nil {
+		for _, f := range g {
+			names = append(names, f.name)
 		}
 	}
 	if len(functions) == 0 { // no log, or one that tells none

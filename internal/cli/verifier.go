@@ -57,7 +57,7 @@ the verifier rejects in head what it accepted in base while --fail asks for anyt
 2 usage or config; 3 a file that was named could not be read, or nothing can be
 loaded here; 4 a condition of --fail could not be told.`,
 		Example: `  gate verifier /usr/lib/x86_64-linux-gnu/bpf
-  gate verifier base.o head.o -f 'insns_diff!=0' -s '|insns_diff|v'
+  gate verifier old.o new.o -f 'insns_diff!=0' -s '|insns_diff|v'
   gate verifier --base main --fail 'total_insns_pct>5' prog.bpf.c
   gate verifier --format csv /usr/sbin > all.csv`,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -171,16 +171,13 @@ func (c Column) text(p *Pair) string {
 
 // compare orders two pairs by a column; what is unknown is the least.
 func (c Column) compare(a, b *Pair) int {
-	d := 0
-	if c.stat.text {
-		d = strings.Compare(c.text(a), c.text(b))
-	} else {
-		d = cmp.Compare(c.number(a), c.number(b)) // NaN is less than any number
-	}
 	if !c.asc {
-		d = -d
+		a, b = b, a
 	}
-	return d
+	if c.stat.text {
+		return strings.Compare(c.text(a), c.text(b))
+	}
+	return cmp.Compare(c.number(a), c.number(b)) // NaN is less than any number
 }
 
 // Select returns the pairs that the query asks for, in its order.
