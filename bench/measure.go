@@ -60,6 +60,7 @@ const (
 	Runs             = "runs"
 	RecursionMisses  = "recursion_misses"
 	Figures          = "figure"
+	Softirq          = "softirq"
 	VerifiedInsns    = "verified_insns"
 	PeakStates       = "peak_states"
 	TotalStates      = "total_states"
@@ -97,6 +98,7 @@ var measures = []Measure{
 	{DTLBMisses, "count", Lower, false, false, "missed translations of data addresses in one run"},
 	{Runs, "count", Lower, false, false, "runs of the program during one round of work"},
 	{RecursionMisses, "count", Lower, false, false, "runs the kernel skipped because the program was already running on that CPU"},
+	{Softirq, "us", Lower, false, false, "CPU time in soft interrupts, of the whole host, while the work of one side is done: packets in and out, timers"},
 	{Figures, "declared", Lower, false, false, "what the work says of itself: figure[throughput], in the unit and with the direction that the config declares"},
 	{VerifiedInsns, "insns", Lower, true, true, "instructions the verifier processed, of at most 1,000,000"},
 	{PeakStates, "states", Lower, true, true, "verifier states held at once"},

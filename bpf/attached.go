@@ -64,6 +64,9 @@ type AttachedSample struct {
 	// Runs is run_cnt, RecursionMisses the runs that the kernel left out since the
 	// program was running on that CPU already.
 	Runs, RecursionMisses bench.Sample
+	// Softirq is the CPU time in µs, of the whole host and as fine as its ticks, that
+	// went into soft interrupts while the side had its turn; nil where sides share one.
+	Softirq *bench.Sample
 	// Figures are those of the work that was done for this side.
 	Figures []bench.Sample
 }
@@ -130,6 +133,9 @@ func (a *Attached) warn(format string, args ...any) {
 		a.Warnings = append(a.Warnings, text)
 	}
 }
+
+// Together tells that all sides are measured in the same turn of work.
+func (a *Attached) Together() bool { return a.together }
 
 // participants is how many programs are measured: the sides', and the empty one.
 func (a *Attached) participants() int {
@@ -288,10 +294,12 @@ func (a *Attached) round(round int) ([]AttachedSample, error) {
 	counts := make([]Count, a.participants())
 	samples := make([]AttachedSample, len(a.sides))
 	turn := func(who []int) error {
+		softirq := a.s.softirq()
 		got, figures, offsets, err := a.turn(round, who)
 		if err != nil {
 			return err
 		}
+		softirq = a.s.softirq() - softirq
 		for k, i := range who {
 			counts[i] = got[k]
 			if i == len(a.sides) {
@@ -299,6 +307,11 @@ func (a *Attached) round(round int) ([]AttachedSample, error) {
 			}
 			s := bench.Sample{Round: round, Offset: offsets[k]}
 			samples[i] = AttachedSample{Latency: s, Runs: s, RecursionMisses: s}
+			if !a.together {
+				soft := s
+				soft.Value = softirq
+				samples[i].Softirq = &soft
+			}
 			for _, f := range figures {
 				s.Value = f
 				samples[i].Figures = append(samples[i].Figures, s)

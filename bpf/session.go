@@ -218,13 +218,21 @@ func switches() int64 {
 
 // steal is the time that the hypervisor took from the session's CPU so far, in
 // hundredths of a second.
-func (s *Session) steal() int64 {
+func (s *Session) steal() int64 { return s.ticks("cpu"+strconv.Itoa(s.cpu), 8) }
+
+// softirq is the time that all CPUs were in soft interrupts so far, in µs.
+func (s *Session) softirq() float64 { return float64(s.ticks("cpu", 7)) * 1e6 / userHz }
+
+// userHz is USER_HZ, the unit of /proc/stat: a part of the interface with user space.
+const userHz = 100
+
+// ticks is a column of a line of /proc/stat, 0 where it cannot be read.
+func (s *Session) ticks(line string, column int) int64 {
 	buf := make([]byte, 8192)
 	n, _ := s.stat.ReadAt(buf, 0)
-	prefix := "cpu" + strconv.Itoa(s.cpu) + " "
-	for line := range strings.Lines(string(buf[:n])) {
-		if f := strings.Fields(line); strings.HasPrefix(line, prefix) && len(f) > 8 {
-			v, _ := strconv.ParseInt(f[8], 10, 64)
+	for l := range strings.Lines(string(buf[:n])) {
+		if f := strings.Fields(l); len(f) > column && f[0] == line {
+			v, _ := strconv.ParseInt(f[column], 10, 64)
 			return v
 		}
 	}

@@ -23,8 +23,8 @@ type worked struct {
 	worker  *worker
 }
 
-// openWork makes the place, sets it up, does the work once, so that one that cannot
-// be done is told before anything is loaded, and prepares the programs.
+// openWork makes the place, sets it up, prepares the programs, and does the work once
+// of which nothing is kept.
 func (r *run) openWork(ctx context.Context, b bench.Benchmark, sides []bpf.Side) (_ lane, err error) {
 	inCgroup := false
 	for _, s := range sides {
@@ -74,15 +74,16 @@ func (r *run) openWork(ctx context.Context, b bench.Benchmark, sides []bpf.Side)
 	if l.worker, err = newWorker(ctx, b, l.place); err != nil {
 		return nil, err
 	}
-	if b.Work.Run != "" || b.Work.Packets {
-		for range max(1, b.Warm) {
-			if err := l.worker.once(); err != nil {
-				return nil, err
-			}
+	if l.Attached, err = r.session.Attached(b, place, l.worker, sides...); err != nil {
+		return nil, err
+	}
+	// The first times are cold, and show where the programs run.
+	for range max(1, b.Warm) {
+		if err := l.Census(); err != nil {
+			return nil, err
 		}
 	}
-	l.Attached, err = r.session.Attached(b, place, l.worker, sides...)
-	return l, err
+	return l, nil
 }
 
 const ethernetHeader = 14
@@ -99,6 +100,9 @@ func told(pos bench.Pos, what string, err error) error {
 
 func (l *worked) measures() []string {
 	names := []string{bench.Latency, bench.Runs, bench.RecursionMisses}
+	if !l.Together() {
+		names = append(names, bench.Softirq)
+	}
 	for _, f := range l.b.Work.Figures {
 		names = append(names, bench.Member(bench.Figures, f.Name))
 	}
@@ -125,7 +129,11 @@ func (l *worked) round(n int) ([][]bench.Sample, error) {
 	}
 	out := make([][]bench.Sample, len(samples))
 	for i, s := range samples {
-		out[i] = append([]bench.Sample{s.Latency, s.Runs, s.RecursionMisses}, s.Figures...)
+		out[i] = []bench.Sample{s.Latency, s.Runs, s.RecursionMisses}
+		if s.Softirq != nil {
+			out[i] = append(out[i], *s.Softirq)
+		}
+		out[i] = append(out[i], s.Figures...)
 	}
 	return out, nil
 }
@@ -210,16 +218,6 @@ func (w *worker) close() {
 	}
 }
 
-// once does the work of which nothing is counted.
-func (w *worker) once() error {
-	t, err := w.Ready(0)
-	if err != nil {
-		return err
-	}
-	_, err = t.Do()
-	return errors.Join(err, t.Close())
-}
-
 // Ready implements [bpf.Worker].
 func (w *worker) Ready(round int) (bpf.Turn, error) {
 	t := &turn{worker: w, round: round}
@@ -264,7 +262,7 @@ func (t *turn) Do() ([]float64, error) {
 	for _, f := range w.Figures {
 		v, err := work.Find(f, out)
 		if err != nil {
-			return nil, told(f.Pos, "work", err)
+			return nil, told(f.Pos, "work", fmt.Errorf("%w%s", err, t.jail.Said()))
 		}
 		figures = append(figures, v)
 	}

@@ -4,16 +4,22 @@ package runner
 
 import (
 	"bufio"
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/org/ebpf-bench-gate/bench"
 	"github.com/org/ebpf-bench-gate/bpf"
@@ -21,11 +27,17 @@ import (
 	"github.com/org/ebpf-bench-gate/internal/testkernel"
 )
 
-// hooks compiles testdata/hooks.bpf.c.
-func hooks(t *testing.T, flags ...string) *bpf.Object {
+// baseAndHead are a source of testdata without and with HEAD.
+func baseAndHead(t *testing.T, source string) []bpf.Side {
+	t.Helper()
+	return []bpf.Side{{Name: "base", Object: hooks(t, source)}, {Name: "head", Object: hooks(t, source, "-DHEAD")}}
+}
+
+func hooks(t *testing.T, source string, flags ...string) *bpf.Object {
 	t.Helper()
 	obj := filepath.Join(t.TempDir(), "hooks.o")
-	args := append([]string{"-O2", "-g", "-target", "bpf", "-I", testkernel.IncludeDir(), "-c", "testdata/hooks.bpf.c", "-o", obj}, flags...)
+	arch := map[string]string{"amd64": "x86"}[runtime.GOARCH]
+	args := append([]string{"-O2", "-g", "-target", "bpf", "-D__TARGET_ARCH_" + cmp.Or(arch, runtime.GOARCH), "-I", testkernel.IncludeDir(), "-c", "testdata/" + source, "-o", obj}, flags...)
 	if out, err := exec.Command("clang", args...).CombinedOutput(); err != nil {
 		t.Fatalf("clang: %v\n%s", err, out)
 	}
@@ -57,7 +69,8 @@ func TestTalk(t *testing.T) {
 	}
 	const times = 20
 	for range times {
-		c, err := net.DialTimeout("tcp", how, 5*time.Second)
+		d := net.Dialer{Timeout: 5 * time.Second, Control: congestion}
+		c, err := d.Dial("tcp", how)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -73,6 +86,16 @@ func TestTalk(t *testing.T) {
 	fmt.Printf("\ntalked %d times\n", times)
 }
 
+// congestion sets the congestion control that the environment names.
+func congestion(_, _ string, c syscall.RawConn) error {
+	name := os.Getenv("GATE_TEST_CONGESTION")
+	if name == "" {
+		return nil
+	}
+	var err error
+	return errors.Join(c.Control(func(fd uintptr) { err = unix.SetsockoptString(int(fd), unix.IPPROTO_TCP, unix.TCP_CONGESTION, name) }), err)
+}
+
 // talk is a shell command that runs TestTalk.
 func talk(how string) string {
 	return "GATE_TEST_TALK=" + how + " " + os.Args[0] + " -test.run='^TestTalk$'"
@@ -82,7 +105,7 @@ func talk(how string) string {
 // and a head that does more is found slower.
 func TestHooks(t *testing.T) {
 	testkernel.Require(t, testkernel.BPF, testkernel.Stats, testkernel.Net, testkernel.Clang)
-	sides := []bpf.Side{{Name: "base", Object: hooks(t)}, {Name: "head", Object: hooks(t, "-DHEAD")}}
+	sides := baseAndHead(t, "hooks.bpf.c")
 	unlink := bench.Work{Run: "f=$(mktemp); for i in $(seq 20); do touch $f; rm $f; done"}
 	cmd := func(command string) bench.Work { return bench.Work{Run: command} }
 	connect := cmd("for i in $(seq 20); do (echo >/dev/tcp/$GATE_ADDR_SERVER/1) 2>/dev/null; done; true")
@@ -98,26 +121,27 @@ func TestHooks(t *testing.T) {
 		with    []string
 		setup   []bench.Command
 		at      string
+		since   [2]int // the kernel that has the hook, if that is not 5.15
 	}{
 		{program: "tp", work: cmd("for i in $(seq 20); do /bin/true; done"), runs: 20},
 		{program: "raw_tp", work: cmd("for i in $(seq 20); do /bin/true; done"), runs: 20},
 		{program: "tp_btf", work: cmd("for i in $(seq 20); do /bin/true; done"), runs: 20, needs: testkernel.BTF},
 		{program: "on_kprobe", work: unlink, runs: 20, needs: testkernel.Kprobe},
 		{program: "on_kretprobe", work: unlink, runs: 20, needs: testkernel.Kprobe},
-		{program: "on_kprobe_multi", work: unlink, runs: 20, needs: testkernel.Kprobe},
+		{program: "on_kprobe_multi", work: unlink, runs: 20, needs: testkernel.Kprobe, since: [2]int{5, 18}},
 		{program: "on_ksyscall", work: unlink, runs: 20, needs: testkernel.Kprobe},
 		{program: "on_fentry", work: unlink, runs: 20, needs: testkernel.Fentry},
 		{program: "on_fexit", work: unlink, runs: 20, needs: testkernel.Fentry},
 		{program: "on_lsm", work: unlink, runs: 20, needs: testkernel.Fentry},
 		{program: "on_uprobe", work: cmd("/bin/true"), runs: 1},
 		{program: "on_uretprobe", work: cmd("/bin/true"), runs: 1},
-		{program: "on_uprobe_multi", work: cmd("/bin/true"), runs: 1},
+		{program: "on_uprobe_multi", work: cmd("/bin/true"), runs: 1, since: [2]int{6, 6}},
 		{program: "on_clock", work: watched, runs: 100},
 		{program: "on_socket", work: sent, runs: 500},
 		{program: "on_xdp", work: sent, runs: 500},
 		{program: "on_tc", work: sent, runs: 500},
 		{program: "on_tcx_egress", work: sent, runs: 0, at: "client"}, // past the queueing disciplines
-		{program: "on_netfilter", work: sent, runs: 500},
+		{program: "on_netfilter", work: sent, runs: 500, since: [2]int{6, 4}},
 		{program: "on_egress", work: connect, runs: 20},
 		{program: "on_sock_create", work: connect, runs: 20},
 		{program: "on_connect", work: connect, runs: 20},
@@ -133,56 +157,108 @@ func TestHooks(t *testing.T) {
 		{program: "on_verdict", work: cmd(talk("$GATE_ADDR_SERVER:7")), runs: 20 * 20, with: []string{"collect"}, setup: serve},
 	} {
 		t.Run(tt.program, func(t *testing.T) {
+			needsKernel(t, tt.since)
 			if tt.needs != "" {
 				testkernel.Require(t, tt.needs)
 			}
 			testkernel.NoLeaks(t)
-			b := bench.Benchmark{Name: tt.program + "/x", Program: tt.program, Work: &tt.work, With: tt.with, Setup: tt.setup, At: tt.at, MinRuns: tt.runs}
+			b := bench.Benchmark{Program: tt.program, Work: &tt.work, With: tt.with, Setup: tt.setup, At: tt.at, MinRuns: tt.runs}
 			if tt.work.Packets {
 				b.Packets = [][]byte{datagram}
 			}
-			s, err := bpf.NewSession(1)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer s.Close()
-			r := &run{Plan: Plan{Dir: t.TempDir()}, session: s, runs: []*bench.Run{{}}}
-			l, err := r.openWork(context.Background(), b, sides)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer l.Close()
-			var got [][]bench.Sample
-			for range 2 { // the first one may be anything on a busy host
-				if got, err = l.round(0); err != nil {
-					break
-				}
-			}
-			if tt.runs == 0 {
-				if err == nil || !strings.Contains(err.Error(), "did not run once") {
-					t.Errorf("error %v, want that it did not run", err)
-				}
-				return
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			_, path, _, warnings := l.describe()
-			base, head := got[0], got[1]
-			// 20 calls of a helper, which the kernel may inline.
-			if base[0].Value <= 0 || head[0].Value < base[0].Value+50 || base[0].Floor <= 0 {
-				t.Errorf("%s: %g ns, head with 20 calls of a helper %g ns, the empty program %g ns", path, base[0].Value, head[0].Value, base[0].Floor)
-			}
-			for i, s := range got {
-				if s[1].Value < float64(tt.runs) {
-					t.Errorf("%s: side %d ran %g times, want %d", path, i, s[1].Value, tt.runs)
-				}
-			}
-			if len(warnings)+len(r.runs[0].Warnings) > 0 {
-				t.Errorf("warnings %q %q", warnings, r.runs[0].Warnings)
-			}
+			measureHook(t, b, sides, t.TempDir())
 		})
 	}
+}
+
+// needsKernel skips on kernels before the version.
+func needsKernel(t *testing.T, since [2]int) {
+	t.Helper()
+	var u unix.Utsname
+	if err := unix.Uname(&u); err != nil {
+		t.Fatal(err)
+	}
+	var v [2]int
+	if _, err := fmt.Sscanf(unix.ByteSliceToString(u.Release[:]), "%d.%d", &v[0], &v[1]); err != nil {
+		t.Fatal(err)
+	}
+	if v[0] < since[0] || v[0] == since[0] && v[1] < since[1] {
+		t.Skipf("needs Linux %d.%d, this is %d.%d", since[0], since[1], v[0], v[1])
+	}
+}
+
+// measureHook takes two rounds of a benchmark, the second of which must have found
+// head slower. A benchmark of no runs at all must say so.
+func measureHook(t *testing.T, b bench.Benchmark, sides []bpf.Side, dir string) {
+	t.Helper()
+	b.Name = b.Program + "/x"
+	s, err := bpf.NewSession(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	r := &run{Plan: Plan{Dir: dir}, session: s, runs: []*bench.Run{{}}}
+	l, err := r.openWork(context.Background(), b, sides)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	var got [][]bench.Sample
+	for range 2 { // the first one may be anything on a busy host
+		if got, err = l.round(0); err != nil {
+			break
+		}
+	}
+	if b.MinRuns == 0 {
+		if err == nil || !strings.Contains(err.Error(), "did not run once") {
+			t.Errorf("error %v, want that it did not run", err)
+		}
+		return
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, path, _, warnings := l.describe()
+	base, head := got[0], got[1]
+	// 20 calls of a helper, which the kernel may inline.
+	if base[0].Value <= 0 || head[0].Value < base[0].Value+50 || base[0].Floor <= 0 && b.Program != "on_ack" {
+		t.Errorf("%s: %g ns, head with 20 calls of a helper %g ns, the empty program %g ns", path, base[0].Value, head[0].Value, base[0].Floor)
+	}
+	for i, s := range got {
+		if s[1].Value < float64(b.MinRuns) {
+			t.Errorf("%s: side %d ran %g times, want %d", path, i, s[1].Value, b.MinRuns)
+		}
+	}
+	if len(warnings)+len(r.runs[0].Warnings) > 0 {
+		t.Errorf("warnings %q %q", warnings, r.runs[0].Warnings)
+	}
+}
+
+// A probe in user space, whose arguments the program reads.
+func TestUSDT(t *testing.T) {
+	testkernel.Require(t, testkernel.BPF, testkernel.Stats, testkernel.Net, testkernel.Clang)
+	needsKernel(t, [2]int{5, 15})
+	if _, err := os.Stat("/usr/include/bpf/usdt.bpf.h"); err != nil {
+		t.Skip("needs libbpf 0.8: ", err)
+	}
+	dir := t.TempDir()
+	if out, err := exec.Command("cc", "-O1", "-o", filepath.Join(dir, "tick"), "testdata/tick.c").CombinedOutput(); err != nil {
+		t.Skipf("needs a C compiler: %v\n%s", err, out)
+	}
+	testkernel.NoLeaks(t)
+	measureHook(t, bench.Benchmark{Program: "on_tick", Work: &bench.Work{Run: "./tick; ./tick"}, MinRuns: 200}, baseAndHead(t, "usdt.bpf.c"), dir)
+}
+
+// Operations of a kernel's structure, of which there is one of a name at a time.
+func TestStructOps(t *testing.T) {
+	needsKernel(t, [2]int{6, 4})
+	testkernel.Require(t, testkernel.BPF, testkernel.Stats, testkernel.Net, testkernel.Clang, testkernel.BTF)
+	testkernel.NoLeaks(t)
+	measureHook(t, bench.Benchmark{
+		Program: "on_ack", MinRuns: 100,
+		Work:  &bench.Work{Run: "GATE_TEST_CONGESTION=gate_cc " + talk("$GATE_ADDR_SERVER:7")},
+		Setup: []bench.Command{{In: "server", Run: talk("serve") + " >/dev/null 2>&1 &", Port: 7}},
+	}, baseAndHead(t, "ops.bpf.c"), t.TempDir())
 }
 
 // datagram is a UDP packet to the server of the default net.
