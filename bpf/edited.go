@@ -62,33 +62,42 @@ func (c *blockCounts) sourceLines() map[string][]*lineTotal {
 	return out
 }
 
-// sameText compares lines but for their white space.
-func sameText(a, b *lineTotal) bool {
-	return slices.Equal(strings.Fields(a.text), strings.Fields(b.text))
-}
-
 // difference are the lines of two versions that a longest common subsequence leaves
-// over. Functions that are too long for one are compared line by line from both ends.
+// over, white space aside. Of functions that are too long for one, it is all between
+// the lines that are the same at both ends.
 func difference(a, b []*lineTotal) (gone, came []*lineTotal) {
-	for len(a) > 0 && len(b) > 0 && sameText(a[0], b[0]) {
-		a, b = a[1:], b[1:]
+	numbers := map[string]int32{} // by text
+	number := func(lines []*lineTotal) []int32 {
+		out := make([]int32, len(lines))
+		for i, l := range lines {
+			text := strings.Join(strings.Fields(l.text), " ")
+			if _, ok := numbers[text]; !ok {
+				numbers[text] = int32(len(numbers))
+			}
+			out[i] = numbers[text]
+		}
+		return out
 	}
-	for len(a) > 0 && len(b) > 0 && sameText(a[len(a)-1], b[len(b)-1]) {
-		a, b = a[:len(a)-1], b[:len(b)-1]
+	x, y := number(a), number(b)
+	for len(x) > 0 && len(y) > 0 && x[0] == y[0] {
+		a, b, x, y = a[1:], b[1:], x[1:], y[1:]
+	}
+	for len(x) > 0 && len(y) > 0 && x[len(x)-1] == y[len(y)-1] {
+		n, m := len(x)-1, len(y)-1
+		a, b, x, y = a[:n], b[:m], x[:n], y[:m]
 	}
 	const most = 4 << 20 // cells
-	if len(a)*len(b) > most {
+	if len(x)*len(y) > most {
 		return a, b
 	}
-	// length[i][j] of the longest one of a[i:] and b[j:].
-	length := make([][]int32, len(a)+1)
+	// length[i][j] of the longest one of x[i:] and y[j:].
+	length := make([][]int32, len(x)+1)
 	for i := range length {
-		length[i] = make([]int32, len(b)+1)
+		length[i] = make([]int32, len(y)+1)
 	}
-	same := func(i, j int) bool { return sameText(a[i], b[j]) }
-	for i := len(a) - 1; i >= 0; i-- {
-		for j := len(b) - 1; j >= 0; j-- {
-			if same(i, j) {
+	for i := len(x) - 1; i >= 0; i-- {
+		for j := len(y) - 1; j >= 0; j-- {
+			if x[i] == y[j] {
 				length[i][j] = length[i+1][j+1] + 1
 			} else {
 				length[i][j] = max(length[i+1][j], length[i][j+1])
@@ -96,9 +105,9 @@ func difference(a, b []*lineTotal) (gone, came []*lineTotal) {
 		}
 	}
 	i, j := 0, 0
-	for i < len(a) && j < len(b) {
+	for i < len(x) && j < len(y) {
 		switch {
-		case same(i, j):
+		case x[i] == y[j]:
 			i, j = i+1, j+1
 		case length[i+1][j] >= length[i][j+1]:
 			gone, i = append(gone, a[i]), i+1

@@ -237,3 +237,36 @@ func TestJumpTables(t *testing.T) {
 		t.Errorf("opened: %v", err)
 	}
 }
+
+// Lines are told apart by a longest common subsequence.
+func TestDifference(t *testing.T) {
+	lines := func(s string) (out []*lineTotal) {
+		for i, text := range strings.Fields(s) {
+			out = append(out, &lineTotal{lineKey: lineKey{line: uint32(i + 1)}, text: "\t" + text})
+		}
+		return out
+	}
+	for _, tt := range []struct{ a, b, gone, came string }{
+		{"", "", "", ""},
+		{"a b c", "a b c", "", ""},
+		{"a b c", "a x b c", "", "2x"},
+		{"a b c", "a c", "2b", ""},
+		{"a b c", "a d c", "2b", "2d"},
+		{"return return", "return return return", "", "3return"},
+		{"a b c d e", "a c b d e", "2b", "3b"},
+		{"a b", "", "1a 2b", ""},
+		{"", "a b", "", "1a 2b"},
+	} {
+		gone, came := difference(lines(tt.a), lines(tt.b))
+		words := func(lines []*lineTotal) string {
+			var s []string
+			for _, l := range lines {
+				s = append(s, fmt.Sprint(l.line, strings.TrimSpace(l.text)))
+			}
+			return strings.ReplaceAll(strings.Join(s, " "), "\t", "")
+		}
+		if g, c := words(gone), words(came); strings.ReplaceAll(g, " ", "") != strings.ReplaceAll(tt.gone, " ", "") || strings.ReplaceAll(c, " ", "") != strings.ReplaceAll(tt.came, " ", "") {
+			t.Errorf("%q to %q: gone %q, came %q; want %q and %q", tt.a, tt.b, g, c, tt.gone, tt.came)
+		}
+	}
+}

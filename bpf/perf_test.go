@@ -142,7 +142,7 @@ func TestPerfSoftware(t *testing.T) {
 		done <- func() error {
 			groups, missing, err := openGroups(softwareEvents, openPerf)
 			if err != nil || len(groups) != 1 || len(missing) != 0 {
-				return fmt.Errorf("skip: %v, %v", missing, err)
+				return fmt.Errorf("skip: %v, %w", missing, err)
 			}
 			g := groups[0]
 			defer g.close()

@@ -104,7 +104,14 @@ func (c Command) covered(ctx context.Context, f coverFlags, args []string) (err 
 		return unmeasured(err)
 	}
 	defer release()
-	objects, failed, err := coverage(ctx, &side, benchmarks)
+	// Real work runs programs where they are attached, without counters.
+	real := func(b bench.Benchmark) bool { return b.Work != nil }
+	for _, b := range benchmarks {
+		if real(b) {
+			more = append(more, bench.Skip{Name: b.Name, Reason: "real work runs attached programs, which have no counters"})
+		}
+	}
+	objects, failed, err := coverage(ctx, &side, slices.DeleteFunc(slices.Clone(benchmarks), real))
 	if err != nil {
 		return unmeasured(err)
 	}

@@ -32,9 +32,11 @@ func (r *run) changes() {
 			continue
 		}
 		pair := objects{c.objects[0], c.objects[1]}
-		for _, p := range append(pair.base.Reaches(c.Program), pair.head.Reaches(c.Program)...) {
-			ran[p] = true
-			unknown[p] = unknown[p] || c.executed == nil
+		for _, entry := range append([]string{c.Program}, c.With...) {
+			for _, p := range append(pair.base.Reaches(entry), pair.head.Reaches(entry)...) {
+				ran[p] = true
+				unknown[p] = unknown[p] || c.executed == nil
+			}
 		}
 		if c.executed == nil {
 			continue
