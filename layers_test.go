@@ -42,7 +42,7 @@ var rooms = map[string][]string{
 	"internal/action":     {"bench", "internal/config", "internal/build", "internal/store"},
 	"internal/statistics": {"bench", "stats", "gate"},
 	"internal/record":     {"bench", "stats", "bpf", "gate", "internal/build", "internal/config", "internal/runner"},
-	"internal/figures":    {"bench", "stats", "bpf", "gate", "internal/build", "internal/config", "internal/runner"},
+	"internal/figures":    {"bench", "stats", "bpf", "gate", "internal/build", "internal/config", "internal/runner", "internal/verifier"},
 	"internal/cli": {"bench", "stats", "bpf", "gate", "internal/packet", "internal/config", "internal/build",
 		"internal/store", "internal/render", "internal/cover", "internal/github", "internal/runner", "internal/action", "internal/agent", "internal/vm", "internal/verifier"},
 	"cmd":      {"internal/cli"},

@@ -80,6 +80,14 @@ var figures = []figure{
 		objects, false,
 	},
 	{
+		"verifier",
+		"Time from start to end of gate verifier and of veristat, each a process that writes CSV, on all objects that " +
+			"xdp-tools and libbpf-tools install, those inside of their binaries written to files. They take turns, the median " +
+			"of five counts. gate looks at as many files at a time as there are CPUs, veristat at one. Numbers are compared " +
+			"but for the verifier's time.",
+		verifierSpeed, false,
+	},
+	{
 		"error",
 		"Standard deviation of the outcome of 20 A/A comparisons of 30 rounds each (v4_lookup/addresses), in % of a run. " +
 			"Quiet and busy comparisons take turns: busy is with a loop on every CPU, in a session of its own, at the usual " +

@@ -33,7 +33,12 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
+	work := run
+	args := os.Args[1:]
+	if len(args) > 2 && args[0] == verifyArg {
+		work, args = verify, args[1:]
+	}
+	if err := work(ctx, args, os.Stdout); err != nil {
 		stop()
 		fmt.Fprintln(os.Stderr, "error:", err)
 		os.Exit(1)

@@ -34,19 +34,28 @@ func objects(*lab) ([]row, error) {
 
 // xdpTools opens the object files that xdp-tools installs.
 func xdpTools() ([]*bpf.Object, error) {
+	files, err := xdpToolsFiles()
+	if err != nil {
+		return nil, err
+	}
 	var all []*bpf.Object
+	for _, f := range files {
+		o, err := bpf.OpenObject(f)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, o)
+	}
+	return all, nil
+}
+
+func xdpToolsFiles() (all []string, err error) {
 	for _, pattern := range []string{"/usr/lib/*/bpf/*.o", "/usr/lib/bpf/*.o", "/usr/lib64/bpf/*.o"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil {
 			return nil, err
 		}
-		for _, f := range files {
-			o, err := bpf.OpenObject(f)
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, o)
-		}
+		all = append(all, files...)
 	}
 	if len(all) == 0 {
 		return nil, errors.New("xdp-tools is not installed")
@@ -56,21 +65,31 @@ func xdpTools() ([]*bpf.Object, error) {
 
 // libbpfTools opens the objects inside of the binaries that the package installs.
 func libbpfTools() ([]*bpf.Object, error) {
-	const list = "/var/lib/dpkg/info/libbpf-tools.list"
-	files, err := os.ReadFile(list)
+	binaries, err := installed("libbpf-tools")
 	if err != nil {
-		return nil, fmt.Errorf("libbpf-tools is not installed as a Debian package: %w", err)
+		return nil, err
 	}
 	var all []*bpf.Object
-	for f := range strings.FieldsSeq(string(files)) {
-		if st, err := os.Lstat(f); err != nil || !st.Mode().IsRegular() || st.Mode()&0o111 == 0 {
-			continue
-		}
+	for _, f := range binaries {
 		in, err := bpf.Embedded(f)
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, in...)
+	}
+	return all, nil
+}
+
+// installed names the executables of a Debian package, without symbolic links.
+func installed(name string) (all []string, err error) {
+	list, err := os.ReadFile("/var/lib/dpkg/info/" + name + ".list")
+	if err != nil {
+		return nil, fmt.Errorf("%s is not installed as a Debian package: %w", name, err)
+	}
+	for f := range strings.FieldsSeq(string(list)) {
+		if st, err := os.Lstat(f); err == nil && st.Mode().IsRegular() && st.Mode()&0o111 != 0 {
+			all = append(all, f)
+		}
 	}
 	return all, nil
 }
