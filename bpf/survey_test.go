@@ -43,7 +43,7 @@ const (
 func classify(err error) string {
 	var ve *ebpf.VerifierError
 	switch {
-	case errors.Is(err, unix.EPERM) && strings.Contains(err.Error(), "fentry and fexit") && testkernel.Probe(testkernel.Fentry) != nil:
+	case errors.Is(err, unix.EPERM) && strings.Contains(err.Error(), "refuses to load fentry") && testkernel.Probe(testkernel.Fentry) != nil:
 		return hostFentry
 	case strings.Contains(err.Error(), "bad CO-RE relocation"):
 		return hostType // libbpf's own loader says the same
