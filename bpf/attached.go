@@ -213,7 +213,8 @@ func (a *Attached) loadAlone(i int) (*participant, error) {
 		if err != nil {
 			return nil, fmt.Errorf("load the empty program: %w", explainLoad(spec.Type, err))
 		}
-		return &participant{name: "the empty program", prog: p, spec: spec, hook: a.hooks[0], maps: map[string]*ebpf.Map{}}, nil
+		// Its hook is the program's: where it does not run, that would not, either.
+		return &participant{name: a.b.Program, prog: p, spec: spec, hook: a.hooks[0], maps: map[string]*ebpf.Map{}}, nil
 	}
 	side := a.sides[i]
 	spec := side.Object.spec.Programs[a.b.Program]

@@ -246,7 +246,9 @@ func (c Command) lockHost(ctx context.Context) (release func(), waited time.Dura
 func (c Command) printFailures(f runFlags, failures []error) {
 	told := f.format == "text" && f.file == ""
 	for _, err := range failures {
-		if !told || len(diagnostics(err)) > 0 {
+		// The report has the reason in a line; a place, advice or what a command said
+		// need more.
+		if !told || len(diagnostics(err)) > 0 || hintOf(err) != "" || strings.Contains(err.Error(), "\n") {
 			c.printError(err)
 		}
 	}

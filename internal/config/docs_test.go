@@ -29,19 +29,25 @@ func testCapture(t *testing.T, dir, name string, n int) {
 // The reference shows no config that cannot be read, and leaves no measure and
 // no answer of the language out.
 func TestDocs(t *testing.T) {
-	doc, err := os.ReadFile("../../docs/config.md")
-	if err != nil {
-		t.Fatal(err)
-	}
 	dir := t.TempDir()
 	testCapture(t, dir, "testdata/imix.pcap", 3)
-	blocks := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(string(doc), -1)
-	if fences := strings.Count(string(doc), "```"); len(blocks) < 5 || fences != 2*len(blocks) {
-		t.Fatalf("%d YAML blocks in %d fences; every block is to be one", len(blocks), fences)
-	}
-	for _, block := range blocks {
-		if _, err := Parse(filepath.Join(dir, FileName), []byte(block[1])); err != nil {
-			t.Errorf("%v\nin\n%s", err, block[1])
+	var doc []byte
+	for name, least := range map[string]int{"config.md": 5, "macro.md": 2} {
+		text, err := os.ReadFile("../../docs/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		blocks := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(string(text), -1)
+		if fences := strings.Count(string(text), "```"); len(blocks) < least || fences != 2*len(blocks) {
+			t.Fatalf("%s: %d YAML blocks in %d fences; every block is to be one", name, len(blocks), fences)
+		}
+		for _, block := range blocks {
+			if _, err := Parse(filepath.Join(dir, FileName), []byte(block[1])); err != nil {
+				t.Errorf("%s: %v\nin\n%s", name, err, block[1])
+			}
+		}
+		if name == "config.md" {
+			doc = text
 		}
 	}
 	for _, m := range bench.Measures() {

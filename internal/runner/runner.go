@@ -206,7 +206,7 @@ func (r *run) fail(b bench.Benchmark, err error) {
 		}
 	}
 	for _, out := range r.runs {
-		out.Skipped = append(out.Skipped, bench.Skip{Name: b.Name, Reason: err.Error(), Required: r.Required})
+		out.Skipped = append(out.Skipped, bench.Skip{Name: b.Name, Reason: inOneLine(err), Required: r.Required})
 	}
 }
 
@@ -234,6 +234,17 @@ func (r *run) sidesOf(b bench.Benchmark) (sides []bpf.Side, at []int, err error)
 		}
 	}
 	return sides, at, nil
+}
+
+// inOneLine is an error with the first and the last of its lines: the others are what
+// somebody said on the way.
+func inOneLine(err error) string {
+	first, rest, more := strings.Cut(err.Error(), "\n")
+	if !more {
+		return first
+	}
+	last := strings.TrimSpace(rest[strings.LastIndexByte(rest, '\n')+1:])
+	return strings.TrimSuffix(first, ":") + ": " + last
 }
 
 func (r *run) prepareOne(ctx context.Context, b bench.Benchmark) error {

@@ -67,7 +67,7 @@ func (r *run) openWork(ctx context.Context, b bench.Benchmark, sides []bpf.Side)
 		}
 		if c.Port > 0 {
 			if err := l.place.Listening(ctx, c.In, c.Port); err != nil {
-				return nil, told(c.Pos, "setup", fmt.Errorf("%q: %w%s", c.Run, err, j.Said()))
+				return nil, told(c.Pos, "setup", &work.Error{Command: c.Run, Err: err, Said: j.Said()})
 			}
 		}
 	}
@@ -88,14 +88,13 @@ func (r *run) openWork(ctx context.Context, b bench.Benchmark, sides []bpf.Side)
 
 const ethernetHeader = 14
 
-// told is the error of a command, at its place in the config.
+// told is an error of something in the config. What a command has said is kept with
+// its lines.
 func told(pos bench.Pos, what string, err error) error {
-	d := &bench.Diagnostic{Pos: pos, Message: fmt.Sprintf("%s: %v", what, err)}
-	var w *work.Error
-	if errors.As(err, &w) {
-		d.Hint = w.Advice
+	if w := (*work.Error)(nil); errors.As(err, &w) {
+		return fmt.Errorf("%s: %s: %w", pos, what, err)
 	}
-	return d
+	return &bench.Diagnostic{Pos: pos, Message: what + ": " + err.Error()}
 }
 
 func (l *worked) measures() []string {
@@ -262,7 +261,7 @@ func (t *turn) Do() ([]float64, error) {
 	for _, f := range w.Figures {
 		v, err := work.Find(f, out)
 		if err != nil {
-			return nil, told(f.Pos, "work", fmt.Errorf("%w%s", err, t.jail.Said()))
+			return nil, told(f.Pos, "work", &work.Error{Command: w.Run, Err: err, Said: t.jail.Said()})
 		}
 		figures = append(figures, v)
 	}

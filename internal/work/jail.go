@@ -125,9 +125,10 @@ func (j *Jail) start() (err error) {
 
 // Close ends everything that is in the jail. When it returns, all of it is gone.
 func (j *Jail) Close() error {
-	j.tie.Close()
+	// Killed before it learns that it is alone, and takes the control group away.
 	_ = j.init.Process.Kill()
 	_ = j.init.Wait()
+	j.tie.Close()
 	close(j.do)
 	return nil
 }
