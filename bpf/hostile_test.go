@@ -5,6 +5,7 @@ package bpf
 import (
 	"bytes"
 	"encoding/binary"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -33,7 +34,7 @@ func FuzzObject(f *testing.F) {
 	}
 	f.Add([]byte("\x7fELF"))
 	f.Fuzz(func(_ *testing.T, data []byte) {
-		_ = objectSize(data)
+		_ = objectSize(io.NewSectionReader(bytes.NewReader(data), 0, int64(len(data))))
 		o, err := readObject("fuzzed", bytes.NewReader(data))
 		if err != nil {
 			return

@@ -5,6 +5,7 @@ package bpf
 import (
 	"bytes"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -110,7 +111,7 @@ func TestTornObject(t *testing.T) {
 		broken := slices.Clone(data)
 		broken[n] ^= 0xff
 		_, _ = readObject("broken.o", bytes.NewReader(broken))
-		objectSize(broken)
+		objectSize(io.NewSectionReader(bytes.NewReader(broken), 0, int64(len(broken))))
 	}
 	if want := len(data)/53 + 1; refused != want {
 		t.Errorf("%d of %d torn objects are refused", refused, want)
@@ -271,6 +272,15 @@ func TestEmbedded(t *testing.T) {
 	for _, o := range found {
 		if !slices.Equal(o.Programs(), []string{"first", "second"}) {
 			t.Errorf("%s has %v", o.Path, o.Programs())
+		}
+	}
+	// However the pieces fall in which the file is read.
+	for before := 256<<10 - 5; before < 256<<10+5; before++ {
+		if err := os.WriteFile(path, slices.Concat(make([]byte, before), data, []byte("behind")), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if all, err := EmbeddedBytes(path); err != nil || len(all) != 1 || !bytes.Equal(all[0], data) {
+			t.Errorf("behind %d bytes: %d objects, %v", before, len(all), err)
 		}
 	}
 	if err := os.WriteFile(path, []byte("nothing here"), 0o600); err != nil {

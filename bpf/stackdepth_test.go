@@ -99,10 +99,7 @@ func TestStackAtTheLimit(t *testing.T) {
 		{64, 64, 64, 64, 64, 64, 64, 64}, {64, 64, 64, 64, 64, 64, 64, 72}, {104, 104, 104, 104}, {104, 104, 104, 104, 104},
 	} {
 		o := chain(ebpf.SocketFilter, false, sizes...)
-		v, err := o.Verify("f0", VerifyOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		v := o.Verify("f0", VerifyOptions{})
 		deepest, _ := stackOf(newCallGraph(o.spec.Programs["f0"].Instructions), sizes, ebpf.SocketFilter, true)
 		if v.Outcome == bench.Accepted {
 			accepted++
@@ -135,10 +132,7 @@ func TestStackOfTracing(t *testing.T) {
 	testkernel.Require(t, testkernel.BPF)
 	testkernel.NoLeaks(t)
 	for _, sizes := range [][]int{{320, 320}, {48, 320, 48}, {512, 512, 512}} {
-		v, err := chain(ebpf.Kprobe, false, sizes...).Verify("f0", VerifyOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		v := chain(ebpf.Kprobe, false, sizes...).Verify("f0", VerifyOptions{})
 		sum, most := 0, 0
 		for _, n := range sizes {
 			sum, most = sum+n, max(most, n)
@@ -167,10 +161,7 @@ func TestStackBeforeTailCalls(t *testing.T) {
 		{[]int{256, 8}, false, 0},
 		{[]int{128, 128, 8}, false, 0},
 	} {
-		v, err := chain(ebpf.XDP, true, tt.sizes...).Verify("f0", VerifyOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		v := chain(ebpf.XDP, true, tt.sizes...).Verify("f0", VerifyOptions{})
 		switch got, ok := v.Values[bench.TailCallStack]; {
 		case (v.Outcome == bench.Accepted) != tt.accepted:
 			t.Errorf("%v: %s: %s", tt.sizes, v.Outcome, v.Reason)
@@ -180,9 +171,9 @@ func TestStackBeforeTailCalls(t *testing.T) {
 			t.Errorf("%v: %s", tt.sizes, v.Reason)
 		}
 	}
-	v, err := chain(ebpf.XDP, true, 64).Verify("f0", VerifyOptions{})
-	if _, ok := v.Values[bench.TailCallStack]; err != nil || ok {
-		t.Errorf("a program without subprograms has tail_call_stack: %v, %v", v.Values, err)
+	v := chain(ebpf.XDP, true, 64).Verify("f0", VerifyOptions{})
+	if _, ok := v.Values[bench.TailCallStack]; ok {
+		t.Errorf("a program without subprograms has tail_call_stack: %v", v.Values)
 	}
 }
 
@@ -214,12 +205,11 @@ SEC("tc") int with_loop(struct __sk_buff *c) {
 `)
 	values := map[string]map[string]float64{}
 	for _, name := range o.Programs() {
-		v, err := o.Verify(name, VerifyOptions{})
-		if err != nil || v.Outcome != bench.Accepted {
-			t.Fatalf("%s: %v, %s", name, err, v.Reason)
+		v := o.Verify(name, VerifyOptions{})
+		if v.Outcome != bench.Accepted {
+			t.Fatalf("%s: %s", name, v.Reason)
 		}
 		values[name] = v.Values
-		t.Logf("%s: %+v", name, v.Values)
 	}
 	if got := values["with_timer"][bench.MaxStackDepth]; got != 304 {
 		t.Errorf("with_timer: max_stack_depth %v, want the callback's 304", got)
@@ -275,14 +265,14 @@ func TestVerify(t *testing.T) {
 SEC("xdp") int good(struct xdp_md *c) { return XDP_PASS; }
 SEC("xdp") int bad(struct xdp_md *c) { return *(int *)(long)c->data; }
 `)
-	v, err := o.Verify("good", VerifyOptions{})
-	if err != nil || v.Outcome != bench.Accepted || v.Type != "xdp" || v.AttachType != "xdp" || v.Values[bench.ProgSize] != 2 || v.Values[bench.VerifiedInsns] != 2 {
-		t.Errorf("good: %+v, %v", v, err)
+	v := o.Verify("good", VerifyOptions{})
+	if v.Outcome != bench.Accepted || v.Type != "xdp" || v.AttachType != "xdp" || v.Values[bench.ProgSize] != 2 || v.Values[bench.VerifiedInsns] != 2 {
+		t.Errorf("good: %+v", v)
 	}
 	for _, trace := range []bool{false, true} {
-		v, err = o.Verify("bad", VerifyOptions{Trace: trace})
-		if err != nil || v.Outcome != bench.Rejected || v.Values[bench.VerifiedInsns] == 0 || !strings.Contains(v.Reason, "outside of the packet") {
-			t.Errorf("bad: %+v, %v", v, err)
+		v = o.Verify("bad", VerifyOptions{Trace: trace})
+		if v.Outcome != bench.Rejected || v.Values[bench.VerifiedInsns] == 0 || !strings.Contains(v.Reason, "outside of the packet") {
+			t.Errorf("bad: %+v", v)
 		}
 		if _, ok := v.Values[bench.XlatedInsns]; ok {
 			t.Errorf("a rejected program has %v", v.Values)

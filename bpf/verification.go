@@ -34,9 +34,9 @@ type VerifyOptions struct {
 
 // Verify loads one program of the object as the config says, with small maps that
 // stay empty, and unloads it again. It loads nothing else: not the programs that it
-// tail-calls. The error is that of the statistics; that a program does not load is a
-// result.
-func (o *Object) Verify(program string, opts VerifyOptions) (Verification, error) {
+// tail-calls. That a program does not load is a result, and so is an accepted one
+// whose statistics cannot be read: its Reason says why.
+func (o *Object) Verify(program string, opts VerifyOptions) Verification {
 	v := Verification{
 		ProgramResult: bench.ProgramResult{Program: program, Object: o.Path, Type: o.Type(program), Outcome: bench.Accepted},
 		AttachType:    o.attachType(program),
@@ -45,33 +45,35 @@ func (o *Object) Verify(program string, opts VerifyOptions) (Verification, error
 	l, err := o.Load(program, LoadOptions{Stats: true, Cache: opts.Cache, unused: true})
 	if err == nil {
 		defer l.Close()
-		v.Values, v.Functions, err = inspect(l)
-		return v, err
+		values, functions, err := inspect(l)
+		if err != nil {
+			v.Reason = err.Error()
+			return v
+		}
+		v.Values, v.Functions = values, functions
+		return v
 	}
 	var ve *ebpf.VerifierError
 	if errors.As(err, &ve) {
-		log, parseErr := parseLog(strings.Join(ve.Log, "\n"))
-		if parseErr != nil {
-			return v, parseErr
+		// What stands there may be the program's own text: then there are no numbers.
+		if log, parseErr := parseLog(strings.Join(ve.Log, "\n")); parseErr == nil {
+			v.Values = log.values
 		}
-		v.Values = log.values
-	}
-	if opts.Trace && len(v.Values) > 0 {
-		if l, again := o.Load(program, LoadOptions{Cache: opts.Cache, unused: true}); again != nil {
-			err = again
-		} else {
-			l.Close()
+		if opts.Trace && len(ve.Log) > 0 {
+			if l, again := o.Load(program, LoadOptions{Cache: opts.Cache, unused: true}); again != nil {
+				err = again
+			} else {
+				l.Close()
+			}
 		}
 	}
-	attach := v.AttachType
 	v.ProgramResult = Diagnose(o.Path, program, v.Type, err)
-	v.AttachType = attach
 	if errors.As(err, &ve) && opts.Trace {
 		const most = 40
 		v.LogTail = slices.Clone(ve.Log[max(0, len(ve.Log)-most):])
 	}
 	o.fromSource(program, v.Values)
-	return v, nil
+	return v
 }
 
 func (o *Object) attachType(program string) string {

@@ -45,6 +45,8 @@ if [ "$goal" != demo ]; then
 	have bpftool || wish bpftool
 	compgen -G '/usr/lib/*/bpf/xdp*.o' >/dev/null || compgen -G '/usr/lib/bpf/xdp*.o' >/dev/null || wish xdp-tools
 	have execsnoop || wish libbpf-tools
+	# Debian has it from 13 on: where apt does not know it, there is nothing to wish.
+	have veristat || ! apt-cache show veristat >/dev/null 2>&1 || wish veristat
 fi
 if [ "$goal" = ci ]; then
 	have gcc || need gcc

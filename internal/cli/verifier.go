@@ -233,10 +233,11 @@ func many(n int, what string) string {
 	return fmt.Sprintf("%d %s", n, what)
 }
 
-// writeReason says why the program of head does not load.
+// writeReason says why the program of head does not load, or what else there is to say
+// of it.
 func writeReason(w io.Writer, p *verifier.Pair) {
 	r := p.Head
-	if r == nil || r.Accepted || r.Reason == "" {
+	if r == nil || r.Reason == "" {
 		return
 	}
 	fmt.Fprintf(w, "\n%s/%s: %s: %s\n", render.Clean(p.File), render.Clean(p.Program), r.Outcome, render.Clean(r.Reason))

@@ -106,12 +106,9 @@ func Measure(ctx context.Context, sources []Source, o Options) ([]Row, []Skip, e
 // loads tells why this host loads no programs at all, or nil: each row would say the
 // same.
 func loads(cache *btf.Cache) error {
-	v, err := bpf.Reference().Verify(bpf.ReferenceProgram, bpf.VerifyOptions{Cache: cache})
-	if err == nil && v.Outcome != bench.Accepted {
-		err = errors.New(v.Reason)
-	}
-	if err != nil {
-		return fmt.Errorf("no program can be loaded here: %w", err)
+	v := bpf.Reference().Verify(bpf.ReferenceProgram, bpf.VerifyOptions{Cache: cache})
+	if v.Outcome != bench.Accepted {
+		return fmt.Errorf("no program can be loaded here: %s", v.Reason)
 	}
 	return nil
 }
@@ -159,10 +156,7 @@ func Programs(ctx context.Context, name string, object *bpf.Object, cache *btf.C
 		if o.Wants != nil && !o.Wants(name, p) {
 			continue
 		}
-		v, err := object.Verify(p, bpf.VerifyOptions{Cache: cache, Trace: o.Trace})
-		if err != nil {
-			return rows, err
-		}
+		v := object.Verify(p, bpf.VerifyOptions{Cache: cache, Trace: o.Trace})
 		rows = append(rows, row(name, &v))
 	}
 	return rows, nil
