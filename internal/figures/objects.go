@@ -138,7 +138,7 @@ func survey(name string, all []*bpf.Object, cache *btf.Cache) []row {
 func classify(err error) (class string, host bool) {
 	var rejected *ebpf.VerifierError
 	switch {
-	case strings.Contains(err.Error(), "fentry and fexit"):
+	case strings.Contains(err.Error(), "refuses to load fentry"):
 		return "host refuses fentry and fexit", true
 	case strings.Contains(err.Error(), "bad CO-RE relocation"):
 		return "host's types lack a field or enumerator", true
