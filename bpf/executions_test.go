@@ -238,35 +238,52 @@ func TestJumpTables(t *testing.T) {
 	}
 }
 
-// Lines are told apart by a longest common subsequence.
+// Lines are told apart by a longest common subsequence, and what the compiler did to
+// them by where they stand. A word is a line that has code, "-" one that has none.
 func TestDifference(t *testing.T) {
 	lines := func(s string) (out []*lineTotal) {
 		for i, text := range strings.Fields(s) {
-			out = append(out, &lineTotal{lineKey: lineKey{line: uint32(i + 1)}, text: "\t" + text})
+			if text != "-" {
+				out = append(out, &lineTotal{lineKey: lineKey{file: "x.c", line: uint32(i + 1), function: "fn"}, text: "\t" + text})
+			}
 		}
 		return out
 	}
-	for _, tt := range []struct{ a, b, gone, came string }{
-		{"", "", "", ""},
-		{"a b c", "a b c", "", ""},
-		{"a b c", "a x b c", "", "2x"},
-		{"a b c", "a c", "2b", ""},
-		{"a b c", "a d c", "2b", "2d"},
-		{"return return", "return return return", "", "3return"},
-		{"a b c d e", "a c b d e", "2b", "3b"},
-		{"a b", "", "1a 2b", ""},
-		{"", "a b", "", "1a 2b"},
+	for _, tt := range []struct{ name, a, b, gone, came string }{
+		{"nothing", "", "", "", ""},
+		{"the same", "a b c", "a b c", "", ""},
+		{"a line more", "a b c", "a x b c", "", "2x"},
+		{"a line less", "a b c", "a c", "2b", ""},
+		{"another line", "a b c", "a d c", "2b", "2d"},
+		{"one like others", "return return", "return return return", "", "3return"},
+		{"two that change places", "a b c d e", "a c b d e", "2b", "3b"},
+		{"all gone", "a b", "", "1a 2b", ""},
+		{"all new", "", "a b", "", "1a 2b"},
+		{"further down", "a b c", "- - a b c", "", ""},
+		// The compiler's doing.
+		{"a line without code now", "a b c", "a - c", "", ""},
+		{"a line with code now", "a - c", "a b c", "", ""},
+		{"another line, and one without code now", "a b c d", "a - x d", "3c", "3x"},
+		{"a line more, and one without code now", "a b - c", "a - - x c", "", "4x"},
+		{"a line less, and one with code now", "a - x c", "a b c", "3x", ""},
+		{"a function's opening line", "fn(int a b", "- a b x", "", "4x"},
+		{"a brace", "a } b", "a b", "", ""},
+		{"one line made two", "a b c", "a x y c", "2b", "2x 3y"},
 	} {
-		gone, came := difference(lines(tt.a), lines(tt.b))
+		var gone, came []*lineTotal
+		for _, r := range difference(lines(tt.a), lines(tt.b)) {
+			r = r.compilers()
+			gone, came = append(gone, r.gone...), append(came, r.came...)
+		}
 		words := func(lines []*lineTotal) string {
 			var s []string
 			for _, l := range lines {
-				s = append(s, fmt.Sprint(l.line, strings.TrimSpace(l.text)))
+				s = append(s, fmt.Sprintf("%d%s", l.line, strings.TrimSpace(l.text)))
 			}
-			return strings.ReplaceAll(strings.Join(s, " "), "\t", "")
+			return strings.Join(s, " ")
 		}
-		if g, c := words(gone), words(came); strings.ReplaceAll(g, " ", "") != strings.ReplaceAll(tt.gone, " ", "") || strings.ReplaceAll(c, " ", "") != strings.ReplaceAll(tt.came, " ", "") {
-			t.Errorf("%q to %q: gone %q, came %q; want %q and %q", tt.a, tt.b, g, c, tt.gone, tt.came)
+		if g, c := words(gone), words(came); g != tt.gone || c != tt.came {
+			t.Errorf("%s: %q to %q: gone %q, came %q; want %q and %q", tt.name, tt.a, tt.b, g, c, tt.gone, tt.came)
 		}
 	}
 }
