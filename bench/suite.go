@@ -2,6 +2,7 @@ package bench
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -76,6 +77,9 @@ type Benchmark struct {
 	// Veth makes it a macro benchmark: the program is attached to a veth pair
 	// and Packets are sent from its peer. Nil: micro.
 	Veth *Veth
+	// Agent makes it a benchmark of the programs that the agent loads, which Work
+	// runs; Program is the agent's name. Nil: gate loads Program itself.
+	Agent *Agent
 	// Work makes it a macro benchmark: the program is attached where its section
 	// or the config says, and Work runs it. Nil: not.
 	Work *Work
@@ -99,6 +103,12 @@ type Benchmark struct {
 	Alternate bool
 	// Budget is the time that measuring may take; 0 is the suite's share.
 	Budget time.Duration
+}
+
+// Within tells whether a result's benchmark is the one with the name, or a part of
+// it: an agent's has a result for each of its programs, "agent/case/program".
+func Within(result, benchmark string) bool {
+	return result == benchmark || strings.HasPrefix(result, benchmark+"/")
 }
 
 // DefaultRepeat is the runs of one reading: about 0.1 ms for a program of

@@ -272,17 +272,15 @@ func OnInterfaces(ns *os.File, name string) ([]uint32, error) {
 		}
 		return nil
 	}
-	done := make(chan error, 1)
-	netns.Go(func() {
-		if ns != nil {
-			if err := unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET); err != nil {
-				done <- fmt.Errorf("enter a network namespace: %w", err)
-				return
-			}
+	if ns == nil {
+		host, err := netns.Current()
+		if err != nil {
+			return nil, err
 		}
-		done <- look()
-	})
-	if err := <-done; err != nil {
+		defer host.Close()
+		ns = host
+	}
+	if err := netns.Do(ns, look); err != nil {
 		return nil, err
 	}
 	return sorted(found), nil
@@ -307,6 +305,33 @@ func onInterface(l netlink.Link, found map[uint32]bool) {
 	for _, at := range []ebpf.AttachType{ebpf.AttachTCXIngress, ebpf.AttachTCXEgress, ebpf.AttachNetkitPrimary, ebpf.AttachNetkitPeer} {
 		query(link.QueryOptions{Target: l.Attrs().Index, Attach: at}, found)
 	}
+}
+
+// ClearInterfaces takes the programs of XDP and tc off all interfaces of a network
+// namespace: those that were attached without a link, and so outlive whoever did it.
+func ClearInterfaces(ns *os.File) error {
+	return netns.Do(ns, func() error {
+		links, err := netlink.LinkList()
+		if err != nil {
+			return fmt.Errorf("list network interfaces: %w", err)
+		}
+		var errs []error
+		for _, l := range links {
+			if xdp := l.Attrs().Xdp; xdp != nil && xdp.Attached {
+				for _, mode := range []int{unix.XDP_FLAGS_SKB_MODE, unix.XDP_FLAGS_DRV_MODE} {
+					if err := netlink.LinkSetXdpFdWithFlags(l, -1, mode); err != nil && !errors.Is(err, unix.EOPNOTSUPP) {
+						errs = append(errs, fmt.Errorf("take XDP off %s: %w", l.Attrs().Name, err))
+					}
+				}
+			}
+			clsact := &netlink.Clsact{QdiscAttrs: netlink.QdiscAttrs{
+				LinkIndex: l.Attrs().Index, Parent: netlink.HANDLE_CLSACT, Handle: netlink.MakeHandle(0xffff, 0),
+			}}
+			// Most have none, and are told so in several ways.
+			_ = netlink.QdiscDel(clsact)
+		}
+		return errors.Join(errs...)
+	})
 }
 
 func query(o link.QueryOptions, found map[uint32]bool) (ok bool) {

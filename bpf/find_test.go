@@ -207,6 +207,60 @@ func TestFindOnInterfaces(t *testing.T) {
 	}
 }
 
+// What was attached without a link is taken off whatever its mode.
+func TestClearInterfaces(t *testing.T) {
+	testkernel.Require(t, testkernel.BPF, testkernel.Net)
+	testkernel.NoLeaks(t)
+	ns, err := netns.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ns.Close()
+	load := func(typ ebpf.ProgramType) *ebpf.Program {
+		p, err := ebpf.NewProgram(emptyLike(&ebpf.ProgramSpec{Type: typ}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { p.Close() })
+		return p
+	}
+	xdp, filter := load(ebpf.XDP), load(ebpf.SchedCLS)
+	err = netns.Do(ns, func() error {
+		if err := netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "a"}, PeerName: "b"}); err != nil {
+			return err
+		}
+		for name, mode := range map[string]int{"a": unix.XDP_FLAGS_SKB_MODE, "b": unix.XDP_FLAGS_DRV_MODE} {
+			l, err := netlink.LinkByName(name)
+			if err != nil {
+				return err
+			}
+			if err := netlink.LinkSetXdpFdWithFlags(l, xdp.FD(), mode); err != nil {
+				return err
+			}
+			h, err := newFilterHook(l.Attrs().Index, egress)
+			if err != nil {
+				return err
+			}
+			if err := h.put(filter); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ids, err := OnInterfaces(ns, ""); err != nil || len(ids) != 2 {
+		t.Errorf("%v, %v; want %d and %d", ids, err, idOf(t, xdp), idOf(t, filter))
+	}
+	if err := ClearInterfaces(ns); err != nil {
+		t.Error(err)
+	}
+	if ids, err := OnInterfaces(ns, ""); err != nil || len(ids) != 0 {
+		t.Errorf("%v are left, %v", ids, err)
+	}
+}
+
 func TestFindOnCgroup(t *testing.T) {
 	testkernel.Require(t, testkernel.BPF, testkernel.Net)
 	testkernel.NoLeaks(t)

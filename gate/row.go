@@ -118,7 +118,7 @@ func (w *row) missing(head *bench.Run) {
 		}
 	}
 	for _, s := range head.Skipped {
-		if s.Name == w.Benchmark || s.Name == w.Program {
+		if bench.Within(w.Benchmark, s.Name) || s.Name == w.Program {
 			w.Reason = "skipped in head: " + s.Reason
 		}
 	}

@@ -130,6 +130,9 @@ func start(ctx context.Context, who string, spec bench.Agent, at Where) (*Agent,
 	return a, nil
 }
 
+// Kill ends the agent without asking it.
+func (a *Agent) Kill() error { return a.discard() }
+
 // discard ends what nobody will stop.
 func (a *Agent) discard() error {
 	_, err := a.end(unix.SIGKILL, 0)
@@ -367,10 +370,36 @@ func (a *Agent) Stop() (warning string, err error) {
 	if err != nil {
 		return "", err
 	}
+	if left := a.leftBehind(); left != "" {
+		return "", a.fail(fmt.Errorf("it has ended, and %s is still in the kernel: what keeps it would meet the next one", left),
+			"pins outside of its own /sys/fs/bpf, and what it attaches to the host's control groups or interfaces, it has to take away itself")
+	}
 	if r.Killed > 0 && sig != unix.SIGKILL {
 		return fmt.Sprintf("%s: %d of its processes had not ended %v after %s, and were killed", a.who, r.Killed, within, unix.SignalName(sig)), nil
 	}
 	return "", nil
+}
+
+// leftBehind names a program that outlives the agent; "" if there is none. The kernel
+// frees programs some time after their last holder is gone.
+func (a *Agent) leftBehind() string {
+	if a.p == nil {
+		return ""
+	}
+	var ids []uint32
+	for _, p := range a.found {
+		ids = append(ids, p.IDs...)
+	}
+	const patience = 2 * time.Second
+	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+		left, err := bpf.Describe(ids)
+		if err != nil || len(left) == 0 {
+			return ""
+		}
+		if time.Now().After(end) {
+			return nameOf(left[0])
+		}
+	}
 }
 
 func (a *Agent) end(sig unix.Signal, within time.Duration) (stopReport, error) {
@@ -383,6 +412,12 @@ func (a *Agent) end(sig unix.Signal, within time.Duration) (stopReport, error) {
 	r, err := a.p.stop(sig, within)
 	if err != nil {
 		return r, a.fail(err, "")
+	}
+	if a.net != nil && a.own == nil {
+		// The namespace goes on, and with it what hangs there without a link.
+		if err := bpf.ClearInterfaces(a.net); err != nil {
+			return r, a.fail(err, "")
+		}
 	}
 	if r.Left > 0 {
 		return r, a.fail(fmt.Errorf("%d of its processes are not ended by SIGKILL", r.Left), "they wait for a device or a file system: see ps -o pid,stat,wchan,args")

@@ -60,7 +60,7 @@ func (s *policySource) missing(head *bench.Run) []string {
 			if s.pattern {
 				name = bench.InSuite(suite, name)
 			}
-			if !slices.ContainsFunc(head.Results, func(res bench.Result) bool { return res.Benchmark == name }) &&
+			if !slices.ContainsFunc(head.Results, func(res bench.Result) bool { return bench.Within(res.Benchmark, name) }) &&
 				!slices.ContainsFunc(head.Skipped, func(k bench.Skip) bool { return k.Name == name && k.Required }) {
 				names = append(names, name)
 			}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -120,5 +121,15 @@ func TestReportNewSuite(t *testing.T) {
 		if body := s.server.Comments[0].Body; code != exitPass || !strings.Contains(strings.ReplaceAll(body, "&#8203;", ""), want) || !strings.Contains(body, "new:fun&#95;xdp/worst") {
 			t.Errorf("fork %v: exit %d\n%s", fork, code, body)
 		}
+	}
+}
+
+// What base asks for is there where a part of it is: an agent's benchmark has a result
+// for each of its programs.
+func TestMissingOfAgents(t *testing.T) {
+	s := &policySource{suites: map[string]*suitePolicy{"": {benchmarks: []string{"tracer/exec", "tracer/ex", "prog/x"}}}}
+	head := &bench.Run{Results: []bench.Result{{Benchmark: "tracer/exec/on_exec"}, {Benchmark: "prog/x"}}}
+	if got := s.missing(head); !slices.Equal(got, []string{"tracer/ex"}) {
+		t.Errorf("missing %v", got)
 	}
 }

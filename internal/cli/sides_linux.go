@@ -64,7 +64,7 @@ func (w *workspace) head(ctx context.Context) (runner.Side, *build.Tree, error) 
 		if err != nil {
 			return side, nil, err
 		}
-		side.Revision = t.Revision
+		side.Revision, side.Dir = t.Revision, t.Dir
 		side.Objects, err = w.built(ctx, t, nil, true)
 		return side, t, err
 	}
@@ -112,9 +112,10 @@ func (w *workspace) base(ctx context.Context, ref string, head *build.Tree) (run
 	if err != nil {
 		return side, nil, err
 	}
-	side.Revision = t.Revision
+	side.Revision, side.Dir = t.Revision, t.Dir
 	switch {
 	case t.File != "":
+		side.Dir = ""
 		if len(w.args) > 1 {
 			return side, t, usage("--base %s is one file, and %d were given to compare with it; name a directory or a git ref", ref, len(w.args))
 		}

@@ -75,6 +75,7 @@ func (r *reader) benchmark(key, n *yaml.Node, b *bench.Benchmark) {
 		},
 		"budget": func(_, v *yaml.Node) { b.Budget, _ = r.duration(v, "budget") },
 		"veth":   func(_, v *yaml.Node) { b.Veth = r.veth(v) },
+		"agent":  func(_, v *yaml.Node) { r.sameAgent(v, b) },
 		"work":   func(k, v *yaml.Node) { b.Work = r.work(k, v, b) },
 		"net":    func(_, v *yaml.Node) { b.Net = r.links(v) },
 		"at": func(_, v *yaml.Node) {
@@ -164,7 +165,7 @@ func (r *reader) known(benchmarks []bench.Benchmark, programs []bench.Program) {
 		names = append(names, p.Name)
 	}
 	for _, b := range benchmarks {
-		if b.Program == "" || slices.Contains(names, b.Program) {
+		if b.Program == "" || b.Agent != nil || slices.Contains(names, b.Program) {
 			continue
 		}
 		hint := "list it with its object: programs: {" + b.Program + ": {object: …}}"

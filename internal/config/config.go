@@ -39,6 +39,7 @@ type Suite struct {
 	// Kernels are the testbeds: versions, or "host" for the running kernel. Empty:
 	// the host alone.
 	Kernels []string
+	Agents  []bench.Agent
 	// Captures are the captures of packets that were read, as the file names
 	// them: local, slash-separated, relative to Dir.
 	Captures []string
@@ -130,11 +131,13 @@ func Parse(file string, src []byte) (*Suite, error) {
 		"programs":   func(_, v *yaml.Node) { s.Programs = r.programs(v) },
 		"benchmarks": func(_, v *yaml.Node) { s.Benchmarks = r.benchmarks(v) },
 		"kernels":    func(_, v *yaml.Node) { s.Kernels = r.kernels(v) },
+		"agents":     func(_, v *yaml.Node) { s.Agents = r.agents(v) },
 		"policy":     func(_, v *yaml.Node) { s.Policy = r.policy(v) },
 	})
 	if ok && !hasVersion {
 		r.fail(root, "start with version: 1", "the config has no version")
 	}
+	r.ofAgents(s)
 	r.known(s.Benchmarks, s.Programs)
 	s.Captures = r.captures
 	if err := r.err(); err != nil {

@@ -273,7 +273,7 @@ func TestUX(t *testing.T) {
 	dir := t.TempDir()
 	testCapture(t, dir, "testdata/imix.pcap", 7)
 	files, err := filepath.Glob("testdata/ux/*.yml")
-	if err != nil || len(files) != 3 {
+	if err != nil || len(files) != 4 {
 		t.Fatal(files, err)
 	}
 	packets := map[string]int{"balancer_ingress/new": 1024, "balancer_ingress/known": 1024, "firewall/blocked": 1, "ingress/imix": 7, "connect/loopback": 0}

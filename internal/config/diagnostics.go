@@ -32,8 +32,9 @@ func (ds Diagnostics) Unwrap() []error {
 	return errs
 }
 
-// Format prints each mistake with its line of src, a caret under its column,
-// and the hint, an empty line between them. With color, it uses the escape
+// Format prints each mistake with its line of src, a caret under its column, what
+// the message says in further lines, and the hint, an empty line between them. With
+// color, it uses the escape
 // sequences of terminals; nothing in src can.
 func (ds Diagnostics) Format(w io.Writer, src []byte, color bool) error {
 	bold, red, plain := "", "", ""
@@ -46,10 +47,14 @@ func (ds Diagnostics) Format(w io.Writer, src []byte, color bool) error {
 		if i > 0 {
 			out.WriteByte('\n')
 		}
-		fmt.Fprintf(&out, "%s%s%s\n", bold, visible(d.Error()), plain)
+		message, further, _ := strings.Cut(d.Error(), "\n")
+		fmt.Fprintf(&out, "%s%s%s\n", bold, visible(message), plain)
 		if n := d.Pos.Line; n >= 1 && n <= len(lines) {
 			line, caret := excerpt(string(bytes.TrimRight(lines[n-1], "\r")), d.Pos.Col)
 			fmt.Fprintf(&out, "  %s\n  %s%s^%s\n", line, strings.Repeat(" ", caret), red, plain)
+		}
+		for line := range strings.Lines(further) {
+			out.WriteString(visible(strings.TrimRight(line, "\n")) + "\n")
 		}
 		if d.Hint != "" {
 			fmt.Fprintf(&out, "%shint:%s %s\n", bold, plain, visible(d.Hint))

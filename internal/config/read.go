@@ -17,12 +17,6 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// later are keys of the language that gate will know one day: who writes one
-// has read about it, and has not mistyped.
-var later = map[string]bool{
-	"agents": true, "agent": true,
-}
-
 // fields are the keys that a mapping may have, and who reads them.
 type fields map[string]func(key, v *yaml.Node)
 
@@ -41,10 +35,6 @@ func (r *reader) mapping(n *yaml.Node, what string, known fields) bool {
 		}
 		all = false
 		names := slices.Sorted(maps.Keys(known))
-		if later[key.Value] {
-			r.fail(key, "expected one of "+strings.Join(names, ", "), "%s is not known to this version of gate", key.Value)
-			continue
-		}
 		r.fail(key, expected(key.Value, names), "unknown key %s in %s", quote(key.Value), what)
 	}
 	return all

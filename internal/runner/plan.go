@@ -46,6 +46,8 @@ type Side struct {
 	Name     string // "base" or "head"
 	Revision bench.Revision
 	Objects  []Object
+	// Dir is where agents of this side run: that of the config, in its own tree.
+	Dir string
 }
 
 // An Object is an opened object and its name in reports.

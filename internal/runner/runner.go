@@ -210,6 +210,15 @@ func (r *run) fail(b bench.Benchmark, err error) {
 	}
 }
 
+// inOneLine is an error for a table: what a command said is there with its last line.
+func inOneLine(err error) string {
+	first, rest, more := strings.Cut(err.Error(), "\n")
+	if !more {
+		return first
+	}
+	return first + " … " + strings.TrimSpace(rest[strings.LastIndexByte(rest, '\n')+1:])
+}
+
 // sidesOf are the sides of a benchmark, and their indices: those that have its
 // program.
 func (r *run) sidesOf(b bench.Benchmark) (sides []bpf.Side, at []int, err error) {
@@ -248,6 +257,9 @@ func inOneLine(err error) string {
 }
 
 func (r *run) prepareOne(ctx context.Context, b bench.Benchmark) error {
+	if b.Agent != nil {
+		return r.prepareAgent(ctx, b)
+	}
 	sides, at, err := r.sidesOf(b)
 	if err != nil {
 		return err
@@ -348,7 +360,7 @@ func (r *run) measure(ctx context.Context) error {
 		r.collect()
 		r.report = gate.Compare(r.runs[0], r.runs[1], r.Policy)
 		stillOpen := r.report.Open()
-		open = slices.DeleteFunc(open, func(c *benchCase) bool { return !slices.Contains(stillOpen, c.Name) })
+		open = slices.DeleteFunc(open, func(c *benchCase) bool { return !c.among(stillOpen) })
 	}
 	r.collect()
 	return nil
@@ -447,6 +459,11 @@ func (r *run) setFinal(open []*benchCase, look int) {
 		per := c.spent / time.Duration(max(1, c.done))
 		c.final = c.spent+per*time.Duration(looks[look+1]-c.done) > allowed
 	}
+}
+
+// among tells whether one of the names is that of a result of the case.
+func (c *benchCase) among(names []string) bool {
+	return slices.ContainsFunc(c.all(), func(res *bench.Result) bool { return slices.Contains(names, res.Benchmark) })
 }
 
 // all are the results of a case that has samples, of every side.

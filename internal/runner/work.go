@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/org/ebpf-bench-gate/bench"
@@ -16,11 +17,19 @@ import (
 // worked is the lane of attached programs and real work.
 type worked struct {
 	*bpf.Attached
+	*scene
+}
+
+// A scene is where a benchmark's work happens, set up.
+type scene struct {
 	run     *run
 	b       bench.Benchmark
 	place   *work.Place
 	started []*work.Jail // of set-up, with what it left running
 	worker  *worker
+	// net and iface are what b.At says; nil and 0 on the host itself.
+	net   *os.File
+	iface int
 }
 
 // openWork makes the place, sets it up, prepares the programs, and does the work once
@@ -39,22 +48,45 @@ func (r *run) openWork(ctx context.Context, b bench.Benchmark, sides []bpf.Side)
 			inCgroup = inCgroup || h.Cgroup()
 		}
 	}
-	l := &worked{run: r, b: b}
+	scene, err := r.openScene(ctx, b, work.Options{Cgroup: inCgroup})
+	if err != nil {
+		return nil, err
+	}
+	l := &worked{scene: scene}
+	place := bpf.Place{Cgroup: l.place.Cgroup(), Dir: r.Dir, Netns: l.net, Interface: l.iface}
+	if l.Attached, err = r.session.Attached(b, place, l.worker, sides...); err != nil {
+		l.Close()
+		return nil, err
+	}
+	// The first times are cold, and show where the programs run.
+	for range max(1, b.Warm) {
+		if err := l.Census(); err != nil {
+			l.Close()
+			return nil, err
+		}
+	}
+	return l, nil
+}
+
+// openScene makes a place, and sets it up.
+func (r *run) openScene(ctx context.Context, b bench.Benchmark, o work.Options) (_ *scene, err error) {
+	l := &scene{run: r, b: b}
 	defer func() {
 		if err != nil {
 			l.Close()
 		}
 	}()
-	mtu := 0
+	o.Dir, o.Links = r.Dir, b.Net
 	for _, p := range b.Packets {
-		mtu = max(mtu, len(p)-ethernetHeader)
+		o.MTU = max(o.MTU, len(p)-ethernetHeader)
 	}
-	if l.place, err = work.New(work.Options{Dir: r.Dir, Links: b.Net, MTU: mtu, Cgroup: inCgroup}); err != nil {
+	if l.place, err = work.New(o); err != nil {
 		return nil, err
 	}
-	place := bpf.Place{Cgroup: l.place.Cgroup(), Dir: r.Dir}
-	if place.Netns, _, place.Interface, err = l.place.Interface(b.At); err != nil {
-		return nil, &bench.Diagnostic{Pos: b.Pos, Message: "at: " + err.Error()}
+	if !o.Host {
+		if l.net, _, l.iface, err = l.place.Interface(b.At); err != nil {
+			return nil, &bench.Diagnostic{Pos: b.Pos, Message: "at: " + err.Error()}
+		}
 	}
 	for _, c := range b.Setup {
 		j, err := l.place.Ready(c.In, false)
@@ -73,15 +105,6 @@ func (r *run) openWork(ctx context.Context, b bench.Benchmark, sides []bpf.Side)
 	}
 	if l.worker, err = newWorker(ctx, b, l.place); err != nil {
 		return nil, err
-	}
-	if l.Attached, err = r.session.Attached(b, place, l.worker, sides...); err != nil {
-		return nil, err
-	}
-	// The first times are cold, and show where the programs run.
-	for range max(1, b.Warm) {
-		if err := l.Census(); err != nil {
-			return nil, err
-		}
 	}
 	return l, nil
 }
@@ -137,11 +160,16 @@ func (l *worked) round(n int) ([][]bench.Sample, error) {
 	return out, nil
 }
 
-// Close tears down what was set up, and lets the place go.
+// Close ends the programs before what is around them.
 func (l *worked) Close() {
 	if l.Attached != nil {
 		l.Attached.Close()
 	}
+	l.scene.Close()
+}
+
+// Close tears down what was set up, and lets the place go.
+func (l *scene) Close() {
 	if l.worker != nil {
 		l.worker.close()
 	}
@@ -165,7 +193,7 @@ func (l *worked) Close() {
 }
 
 // tearDown runs a command to its end, even where measuring was interrupted.
-func (l *worked) tearDown(c bench.Command) error {
+func (l *scene) tearDown(c bench.Command) error {
 	j, err := l.place.Ready(c.In, false)
 	if err != nil {
 		return err

@@ -39,12 +39,15 @@ type Options struct {
 	MTU int
 	// Cgroup asks for a control group of its own.
 	Cgroup bool
+	// Host leaves commands in gate's own network namespace, called "host": there
+	// are no others, and no links.
+	Host bool
 }
 
 // New makes a place. It needs CAP_SYS_ADMIN and CAP_NET_ADMIN.
 func New(o Options) (_ *Place, err error) {
 	p := &Place{dir: o.Dir, links: o.Links, spaces: map[string]*os.File{}, index: map[[2]string]int{}}
-	if len(p.links) == 0 {
+	if len(p.links) == 0 && !o.Host {
 		p.links = bench.DefaultLinks()
 	}
 	defer func() {
@@ -52,6 +55,13 @@ func New(o Options) (_ *Place, err error) {
 			p.Close()
 		}
 	}()
+	if o.Host {
+		const host = "host"
+		p.names = []string{host}
+		if p.spaces[host], err = netns.Current(); err != nil {
+			return nil, err
+		}
+	}
 	for _, l := range p.links {
 		for _, e := range l.Ends {
 			if p.spaces[e.Namespace] != nil {
