@@ -210,15 +210,6 @@ func (r *run) fail(b bench.Benchmark, err error) {
 	}
 }
 
-// inOneLine is an error for a table: what a command said is there with its last line.
-func inOneLine(err error) string {
-	first, rest, more := strings.Cut(err.Error(), "\n")
-	if !more {
-		return first
-	}
-	return first + " … " + strings.TrimSpace(rest[strings.LastIndexByte(rest, '\n')+1:])
-}
-
 // sidesOf are the sides of a benchmark, and their indices: those that have its
 // program.
 func (r *run) sidesOf(b bench.Benchmark) (sides []bpf.Side, at []int, err error) {
