@@ -22,6 +22,8 @@ const (
 	Static Kind = "static" // from loading a program
 	Micro  Kind = "micro"  // from BPF_PROG_TEST_RUN
 	Macro  Kind = "macro"  // from run_time_ns and run_cnt of an attached program
+	// Imported is no lane: another tool measured, and package internal/adapter read it.
+	Imported Kind = "imported"
 )
 
 // A Measure is something that is counted about a program or benchmark.
@@ -61,6 +63,7 @@ const (
 	RecursionMisses  = "recursion_misses"
 	Figures          = "figure"
 	Softirq          = "softirq"
+	Counts           = "count"
 	VerifiedInsns    = "verified_insns"
 	PeakStates       = "peak_states"
 	TotalStates      = "total_states"
@@ -100,6 +103,7 @@ var measures = []Measure{
 	{RecursionMisses, "count", Lower, false, false, "runs the kernel skipped because the program was already running on that CPU"},
 	{Softirq, "us", Lower, false, false, "CPU time in soft interrupts, of the whole host, while the work of one side is done: packets in and out, timers"},
 	{Figures, "declared", Lower, false, false, "what the work says of itself: figure[throughput], in the unit and with the direction that the config declares"},
+	{Counts, "declared", Lower, true, false, "what another tool counts, alike each time: count[instructions], in the unit and with the direction that its results declare"},
 	{VerifiedInsns, "insns", Lower, true, true, "instructions the verifier processed, of at most 1,000,000"},
 	{PeakStates, "states", Lower, true, true, "verifier states held at once"},
 	{TotalStates, "states", Lower, true, true, "verifier states created"},

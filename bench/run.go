@@ -142,8 +142,8 @@ type Result struct {
 	// Answer is what the program returned, such as "XDP_PASS".
 	Answer   string   `json:"answer,omitempty"`
 	Warnings []string `json:"warnings,omitempty"`
-	// Unit and Better are those of a figure of the work (see [Figures]); empty for
-	// all other measures, of which the table of measures says both.
+	// Unit and Better are those of a declared measure (see [IsDeclared]); empty for
+	// all others, of which the table of measures says both.
 	Unit   string `json:"unit,omitempty"`
 	Better Better `json:"better,omitempty"`
 	// Noisy is why a measure that is exact elsewhere is not here: what differs from

@@ -189,16 +189,16 @@ func measureOf(name string) bench.Measure {
 	return bench.Measure{Name: name, Better: bench.Lower}
 }
 
-// measured is what a result is a measure of: what the table says, but for figures of
-// the work, whose unit and direction were declared with them.
+// measured is what a result is a measure of: what the table says, but for figures and
+// counts, whose unit and direction were declared with them.
 func measured(r *bench.Result) bench.Measure {
 	return declared(measureOf(r.Measure), r.Unit, r.Better)
 }
 
-// declared believes a declaration of figures alone: nobody turns the direction of
-// another measure.
+// declared believes a declaration of figures and counts alone: nobody turns the
+// direction of another measure.
 func declared(m bench.Measure, unit string, better bench.Better) bench.Measure {
-	if family, _, _ := bench.SplitMember(m.Name); family != bench.Figures {
+	if !bench.IsDeclared(m.Name) {
 		return m
 	}
 	switch m.Unit = unit; unit {

@@ -254,6 +254,8 @@ func (r *Report) hint() string {
 			return fmt.Sprintf("measure %s in head too, or remove it from base", c.Benchmark)
 		case c.Boundary != nil:
 			return "store more runs, or measure against a base"
+		case c.Kind == bench.Imported && !c.Exact:
+			return fmt.Sprintf("%s has %d samples a side; more of them decide more", c.Benchmark, c.Rounds)
 		case c.Needs != nil:
 			return fmt.Sprintf("%s was measured for %d rounds; --budget %s gives it more", c.Benchmark, c.Rounds, inSeconds(r.Budget()))
 		case c.P != nil && c.Seconds > 0 && c.Interval != nil:

@@ -27,7 +27,7 @@ func countedIn(r *bench.Run) map[string]bool {
 // uncalled is the result of a run that did not once see what the other run did: it
 // called the helper 0 times. It is nil where that cannot be told.
 func uncalled(counted map[string]bool, other *bench.Result) *bench.Result {
-	if _, _, member := bench.SplitMember(other.Measure); !member || !other.Exact() || !counted[other.Benchmark] {
+	if _, _, member := bench.SplitMember(other.Measure); !member || bench.IsDeclared(other.Measure) || !other.Exact() || !counted[other.Benchmark] {
 		return nil
 	}
 	return &bench.Result{

@@ -102,6 +102,9 @@ func DefaultPolicy() Policy {
 		},
 		Threshold: Threshold{Test: TTest, Upper: pointer(0.99), MinSamples: 10, MaxSamples: 64},
 	}
+	for _, m := range judgedCounts {
+		p.Limits[bench.Member(bench.Counts, m)] = Limit{Warn: &Margin{}, Fail: &Margin{Ratio: 0.05}}
+	}
 	for _, m := range bench.Measures() {
 		if most := m.KernelLimit(); most > 0 {
 			p.Limits[m.Name] = Limit{MaxWarn: pointer(DefaultMaxWarn * most)}
@@ -109,6 +112,10 @@ func DefaultPolicy() Policy {
 	}
 	return p
 }
+
+// judgedCounts are the counts of other tools that are judged by default. Accesses of
+// simulated caches are not: where there are few, one more is no news.
+var judgedCounts = []string{"instructions", "total-bytes", "total-blocks", "at-t-gmax-bytes"}
 
 // DefaultMaxWarn is the share of a limit of the kernel's above which a program is
 // told by default: while there is room left, and not where there is none. Nothing
