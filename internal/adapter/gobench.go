@@ -1,0 +1,120 @@
+package adapter
+
+import (
+	"errors"
+	"regexp"
+
+	"golang.org/x/perf/benchfmt"
+
+	"github.com/org/ebpf-bench-gate/bench"
+)
+
+var gobenchLine = regexp.MustCompile(`(?m)^(Benchmark\S*[ \t]+\d+[ \t]+\S+[ \t]+\S|goos: |pkg: |Unit \S+ \S+=)`)
+
+func isGobench(s shape) bool { return s.has(gobenchLine) }
+
+// readGobench reads benchfmt. A benchmark is named after its package and itself,
+// "example.com/fib.Fib/n=10-2": one name stands in many packages. Values keep the units
+// that were written, but for the time of an operation, which is the latency.
+func readGobench(s *source) {
+	r := benchfmt.NewReader(s.in, s.File)
+	names := map[string]string{} // full names of the current package
+	pkg := ""
+	measures := map[string]measure{}
+	for r.Scan() {
+		rec := r.Result()
+		_, s.line = rec.Pos()
+		s.col = 1
+		switch rec := rec.(type) {
+		case *benchfmt.SyntaxError:
+			s.fail("%s", rec.Msg)
+		case *benchfmt.Result:
+			if i, ok := rec.ConfigIndex("pkg"); !ok && pkg != "" || ok && string(rec.Config[i].Value) != pkg {
+				pkg = rec.GetConfig("pkg")
+				clear(names)
+			}
+			name, ok := names[string(rec.Name)]
+			if !ok {
+				name = string(rec.Name)
+				if pkg != "" {
+					name = pkg + "." + name
+				}
+				if len(names) < bench.MaxResults {
+					names[string(rec.Name)] = name
+				}
+				s.host(rec)
+			}
+			for _, v := range rec.Values {
+				value, unit := v.Value, v.Unit
+				if v.OrigUnit != "" {
+					value, unit = v.OrigValue, v.OrigUnit
+				}
+				switch unit {
+				case "ns/op":
+					s.addResult(bench.Result{Benchmark: name, Program: pkg}, latency, value)
+				case "sec/op":
+					s.addResult(bench.Result{Benchmark: name, Program: pkg}, latency, value*1e9)
+				default:
+					m, ok := measures[unit]
+					if !ok {
+						m = unitMeasure(unit)
+						if len(measures) < bench.MaxResults {
+							measures[unit] = m
+						}
+					}
+					s.addResult(bench.Result{Benchmark: name, Program: pkg}, m, value)
+				}
+			}
+		}
+	}
+	if err := r.Err(); err != nil {
+		s.line, s.col = s.line+1, 1
+		s.broken(errors.Unwrap(err))
+	}
+	s.units(r.Units())
+}
+
+// unitMeasure is the measure of a unit of benchfmt.
+func unitMeasure(unit string) measure {
+	if _, ok := bench.LookupMeasure(unit); ok {
+		return named(unit)
+	}
+	return figure(unit, unit, guess(unit))
+}
+
+// host takes what the file says of the machine.
+func (s *source) host(r *benchfmt.Result) {
+	t := &s.set.Testbed
+	if t.Arch == "" {
+		t.Arch = clean(limit(r.GetConfig("goarch")))
+	}
+	if t.CPU == "" {
+		t.CPU = clean(limit(r.GetConfig("cpu")))
+	}
+}
+
+// limit cuts text that is not worth an error.
+func limit(s string) string { return s[:min(len(s), maxName)] }
+
+// units applies what "Unit" lines say, wherever they stand: directions and exactness.
+func (s *source) units(meta benchfmt.UnitMetadataMap) {
+	for i := range s.set.results {
+		r := &s.set.results[i]
+		if !bench.IsDeclared(r.Measure) {
+			continue
+		}
+		family, unit, _ := bench.SplitMember(r.Measure)
+		m := measure{r.Measure, r.Unit, r.Better}
+		for _, written := range []string{unit, r.Measure} {
+			if b := meta.Get(written, "better"); b != nil && b.Value == "higher" {
+				m.better = bench.Higher
+			} else if b != nil && b.Value == "lower" {
+				m.better = bench.Lower
+			}
+			if a := meta.Get(written, "assume"); a != nil && a.Value == "exact" && family == bench.Figures {
+				m.name = bench.Member(bench.Counts, unit)
+			}
+		}
+		s.set.rename(i, m)
+	}
+}

@@ -1,0 +1,75 @@
+package adapter
+
+import (
+	"regexp"
+	"strings"
+
+	"github.com/org/ebpf-bench-gate/bench"
+)
+
+// Quiet output has letters of other tests before a line.
+var libtestLine = regexp.MustCompile(`(?m)^[.iF]*test (.+?) +\.\.\. bench: +([\d.,]+) ns/iter \(\+/- [\d.,]+\)(?: = ([\d.,]+) MB/s)?`)
+var libtestOther = regexp.MustCompile(`^[.iF]*test (.+?) +\.\.\. (FAILED|ignored)`)
+
+func isLibtest(s shape) bool { return s.has(libtestLine) }
+
+// readLibtest reads the medians that libtest prints.
+func readLibtest(s *source) {
+	s.lines(func(line string) {
+		if m := libtestOther.FindStringSubmatch(line); m != nil {
+			s.skip(m[1], m[2])
+			return
+		}
+		m := libtestLine.FindStringSubmatch(line)
+		switch {
+		case m != nil:
+			s.add(m[1], latency, s.number(m[2]))
+			if m[3] != "" {
+				s.add(m[1], figure("throughput", "MB/s", bench.Higher), s.number(m[3]))
+			}
+		case strings.Contains(line, "... bench:"):
+			s.fail("expected a time, as in \"bench: 205 ns/iter (+/- 12)\"")
+		}
+	})
+}
+
+var (
+	iaiLine  = regexp.MustCompile(`^ +([A-Z][A-Za-z0-9+ ]*): +([\d,.]+)(?:\|\S+.*| *\(.*\)| *)$`)
+	iaiShape = regexp.MustCompile(`(?m)^\S.*\n(  =+.*\n)?  Instructions: +[\d,]`)
+)
+
+func isIai(s shape) bool { return s.has(iaiShape) }
+
+// readIai reads the counts of Gungraun, iai-callgrind and Iai, under the names that
+// Bencher has for them: "Total read+write" is count[total-read-write].
+func readIai(s *source) {
+	benchmark := ""
+	s.lines(func(line string) {
+		line = stripANSI(line)
+		if line != "" && line[0] != ' ' {
+			benchmark = line
+			return
+		}
+		m := iaiLine.FindStringSubmatch(line)
+		if m == nil {
+			return
+		}
+		if benchmark == "" {
+			s.fail("%s stands under no benchmark", m[1])
+		}
+		name := strings.NewReplacer(" ", "-", "+", "-").Replace(strings.ToLower(m[1]))
+		r := bench.Result{Benchmark: benchmark}
+		r.Program, _, _ = strings.Cut(benchmark, " ")
+		s.addResult(r, tally(name, "count"), s.number(m[2]))
+	})
+}
+
+var ansi = regexp.MustCompile("\x1b\\[[0-9;]*[A-Za-z]")
+
+// stripANSI takes colours out.
+func stripANSI(line string) string {
+	if !strings.Contains(line, "\x1b") {
+		return line
+	}
+	return ansi.ReplaceAllString(line, "")
+}
