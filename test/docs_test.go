@@ -37,7 +37,7 @@ func documents(t *testing.T) map[string]string {
 			docs[strings.TrimPrefix(name, "../")] = string(text)
 		}
 	}
-	for _, verb := range []string{"", "run", "cover", "compare", "baseline", "verifier", "doctor", "version"} {
+	for _, verb := range []string{"", "run", "cover", "compare", "import", "baseline", "verifier", "doctor", "version"} {
 		docs[strings.TrimSpace("gate "+verb)+" --help"] = help(t, strings.Fields(verb)...)
 	}
 	return docs
@@ -215,6 +215,7 @@ exec git commit -qam v3
 mkrun base.json id=b1
 mkrun head.json id=h2
 exec gzip -k base.json head.json
+exec sh -c 'mkdir target; cp -r $TOP/internal/adapter/testdata/criterion target/; cp $TOP/internal/adapter/testdata/gobench.txt old.txt; cp old.txt new.txt'
 `
 
 // docsKernels is what commands with --kernel need besides.

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"cmp"
-	"fmt"
 	"os"
 	"path/filepath"
 
@@ -10,20 +9,21 @@ import (
 
 	"github.com/org/ebpf-bench-gate/gate"
 	"github.com/org/ebpf-bench-gate/internal/config"
-	"github.com/org/ebpf-bench-gate/internal/store"
 )
 
 func (c Command) compare() *cobra.Command {
 	var out output
-	var file string
+	var file, format string
 	cmd := &cobra.Command{
 		Use:   "compare BASE HEAD",
 		Short: "Judge two saved runs, without root and on any system",
 		Long: `Compare judges the run file HEAD against the run file BASE. Two runs that were
 measured side by side (one gate run) give the verdict that they gave then; runs
-of different sessions are compared as two independent samples, with a warning.`,
+of different sessions are compared as two independent samples, with a warning.
+BASE and HEAD may also be results of other tools; gate import --help lists them.`,
 		Example: `  gate compare base.json head.json
-  gate compare --format json base.json.gz head.json.gz | jq .verdict`,
+  gate compare --format json base.json.gz head.json.gz | jq .verdict
+  gate compare old.txt new.txt    # go test -bench . -count 10`,
 		Args: takes("BASE", "HEAD"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if err := out.check(); err != nil {
@@ -33,18 +33,22 @@ of different sessions are compared as two independent samples, with a warning.`,
 			if err != nil {
 				return err
 			}
-			base, err := store.ReadFile(args[0])
-			if err != nil {
-				return &exitError{code: exitUnmeasured, err: fmt.Errorf("base: %w", err)}
+			if err := checkAdapter(format); err != nil {
+				return err
 			}
-			head, err := store.ReadFile(args[1])
+			base, err := c.readRun("base", args[0], format)
 			if err != nil {
-				return &exitError{code: exitUnmeasured, err: fmt.Errorf("head: %w", err)}
+				return err
+			}
+			head, err := c.readRun("head", args[1], format)
+			if err != nil {
+				return err
 			}
 			return out.print(c, gate.CompareSuites(base, head, of), 0)
 		},
 	}
 	cmd.Flags().StringVar(&file, "config", "", "take the policy from `FILE` (default: the built-in policy); of several suites, from those that a pattern names")
+	adapterFlag(cmd, &format)
 	out.flags(cmd.Flags())
 	return cmd
 }
