@@ -47,6 +47,9 @@ func (c Command) verify(ctx context.Context, f *verifierFlags, q *verifier.Query
 	done := l.progress()
 	defer done()
 	isRef := len(baseRest) == 1 && !isPath(baseRest[0])
+	if isRef && w.suite == nil && len(headRest) == 0 {
+		return nil, nil, &exitError{code: exitUsage, err: fmt.Errorf("there is no file %s", baseRest[0]), hint: "a git ref is a base for objects and sources, not for saved CSV"}
+	}
 	if w.suite == nil && !isRef {
 		if err := l.look(b, baseRest); err != nil {
 			return nil, nil, fmt.Errorf("base: %w", err)
