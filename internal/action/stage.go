@@ -11,6 +11,7 @@ import (
 	"path"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -122,11 +123,38 @@ func (s *stager) suite(ctx context.Context, in Inputs, f config.File, n int, bas
 			return nil, none, err
 		}
 	}
+	if err := s.tools(head, at+"/head/"); err != nil {
+		return nil, none, err
+	}
 	for _, t := range s.trees {
 		out.Warnings = append(out.Warnings, t.Warnings...)
 		t.Warnings = nil
 	}
 	return out, head.Revision, nil
+}
+
+// tools copies what head's build has made for the commands of benchmarks: all its
+// outputs but the objects, where there are commands. They keep their names, since
+// commands call them by these.
+func (s *stager) tools(head *build.Tree, to string) error {
+	if !slices.ContainsFunc(s.conf.Benchmarks, func(b bench.Benchmark) bool {
+		return b.Work != nil && b.Work.Run != "" || len(b.Setup)+len(b.Teardown) > 0
+	}) {
+		return nil
+	}
+	outputs, err := head.Outputs(s.conf.Build.Outputs)
+	if err != nil {
+		return err
+	}
+	for _, name := range outputs {
+		if path.Ext(name) == ".o" {
+			continue
+		}
+		if err := s.copy(head, filepath.Join(head.Dir, filepath.FromSlash(name)), to+name, maxObject); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return nil
 }
 
 // within tells that a directory is dir or below it, wherever links lead.
@@ -266,7 +294,7 @@ func (s *stager) copyFile(from, to string, most int64) error {
 	if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
 		return err
 	}
-	out, err := os.OpenFile(at, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	out, err := os.OpenFile(at, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644|info.Mode().Perm()&0o111)
 	if err != nil {
 		return err
 	}

@@ -118,6 +118,49 @@ func TestStageSeveral(t *testing.T) {
 	}
 }
 
+// What commands of benchmarks run is staged, too, as it is called and as it may be run.
+func TestStageTools(t *testing.T) {
+	dir, git := checkout(t)
+	config := func(work string) {
+		put(t, dir, "ebpf-bench.yml", `version: 1
+build: {run: "mkdir -p bin; cp version bin/p.o; echo run >bin/tool; chmod 755 bin/tool; echo text >bin/data", outputs: ["bin/*"]}
+programs: {p: {object: bin/p.o}}
+benchmarks: {p/a: {`+work+`}}
+`)
+	}
+	for work, want := range map[string]string{
+		"work: {run: bin/tool}": "0/head/0.o 0/head/bin/data 0/head/bin/tool 0/head/ebpf-bench.yml plan.json",
+		"work: {duration: 1s}":  "0/head/0.o 0/head/ebpf-bench.yml plan.json",
+		"":                      "0/head/0.o 0/head/ebpf-bench.yml plan.json",
+	} {
+		config(work)
+		git("add", "ebpf-bench.yml")
+		stage := t.TempDir()
+		if _, err := Stage(t.Context(), Inputs{Workspace: dir, Config: "ebpf-bench.yml"}, Event{}, stage); err != nil {
+			t.Fatal(err)
+		}
+		if got := entered(stage); got != want {
+			t.Errorf("%s: entered: %s, want %s", work, got, want)
+		}
+		if tool, err := os.Stat(filepath.Join(stage, "0/head/bin/tool")); strings.Contains(work, "run") && (err != nil || tool.Mode().Perm() != 0o755) {
+			t.Errorf("%v, %v", tool, err)
+		}
+	}
+	// A link out of the checkout is nothing to run there.
+	config("work: {run: bin/tool}")
+	if err := os.RemoveAll(filepath.Join(dir, "bin")); err != nil {
+		t.Fatal(err)
+	}
+	put(t, dir, "ebpf-bench.yml", `version: 1
+build: {run: "mkdir -p bin; ln -sf /etc/passwd bin/tool", outputs: ["bin/*"]}
+programs: {p: {object: version}}
+benchmarks: {p/a: {work: {run: bin/tool}}}
+`)
+	if _, err := Stage(t.Context(), Inputs{Workspace: dir, Config: "ebpf-bench.yml"}, Event{}, t.TempDir()); err == nil || !strings.Contains(err.Error(), "out of the") {
+		t.Errorf("error %v", err)
+	}
+}
+
 // TestStage builds both trees, and holds what enters the container.
 func TestStage(t *testing.T) {
 	dir, git := checkout(t)

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"slices"
 	"time"
 )
 
@@ -126,6 +127,20 @@ func (t *Tree) share(name string, from *Tree) error {
 	}
 	t.owner.giveIn(root, name)
 	return nil
+}
+
+// Outputs are the files that the globs match, relative to Dir and slash-separated.
+func (t *Tree) Outputs(globs []string) ([]string, error) {
+	var all []string
+	for _, glob := range globs {
+		found, err := t.outputs(glob)
+		if err != nil {
+			return nil, fmt.Errorf("output %s: %w", glob, err)
+		}
+		all = append(all, found...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all), nil
 }
 
 // outputs are the files that a glob matches.
