@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -33,8 +34,9 @@ type Turn interface {
 // An Attached is a benchmark of programs that hang where the real ones do, while
 // real work runs them. The kernel counts and times their runs.
 //
-// Where a hook is shared, base, head and an empty program hang there at once, in an
-// order drawn anew for each round, and are measured at the same events. Where its
+// Where a hook is shared, base, head and an empty program hang there at once and are
+// measured at the same events, in an order drawn anew for each round, and then once
+// more with base and head in the opposite one. Where its
 // programs decide something (let a packet through, rewrite an address), the next one
 // would see another world: there they take turns, each with work of its own, in an
 // order drawn anew, too. So they do where the work states figures.
@@ -105,9 +107,13 @@ func (s *Session) newAttached(b bench.Benchmark, place Place, w Worker, sides []
 		for _, side := range sides {
 			if !side.Object.Has(name) {
 				a.warn("%s of `with:` is not in %s", name, side.Name)
-			} else if _, err := side.Object.Hook(name); err != nil {
+				continue
+			}
+			h, err := side.Object.Hook(name)
+			if err != nil {
 				return nil, err
 			}
+			a.together = a.together && h.Shared()
 		}
 	}
 	if b.Expect != "" {
@@ -262,8 +268,14 @@ func (p *participant) hang(place Place) error {
 	return nil
 }
 
-func (p *participant) close() {
+// release takes the participant off its hook.
+func (p *participant) release() {
 	_ = p.holds.Close()
+	p.holds, p.iter = nil, nil
+}
+
+func (p *participant) close() {
+	p.release()
 	for _, d := range p.drain {
 		d.close()
 	}
@@ -278,10 +290,10 @@ func (p *participant) close() {
 }
 
 // Round loads every side anew, in random order, attaches them, and has the work
-// done: once where the hook is shared, else once for each. It returns one sample a
+// done: twice where the hook is shared, else once for each. It returns one sample a
 // side, in the order of the sides.
 //
-// Fewer runs than b.MinRuns are an error that says why.
+// Fewer runs than b.MinRuns each time are an error that says why.
 func (a *Attached) Round(round int) (samples []AttachedSample, err error) {
 	err = a.s.do(func() error {
 		samples, err = a.round(round)
@@ -335,7 +347,8 @@ func (a *Attached) round(round int) ([]AttachedSample, error) {
 	steal = a.s.steal() - steal
 	for i := range samples {
 		c, s := counts[i], &samples[i]
-		s.Latency.Value, s.Runs.Value, s.RecursionMisses.Value = c.PerRun(), float64(c.Runs), float64(c.Misses)
+		times := float64(a.times())
+		s.Latency.Value, s.Runs.Value, s.RecursionMisses.Value = c.PerRun(), float64(c.Runs)/times, float64(c.Misses)/times
 		if a.floor {
 			s.Latency.Floor = counts[len(a.sides)].PerRun()
 		}
@@ -347,7 +360,9 @@ func (a *Attached) round(round int) ([]AttachedSample, error) {
 	return samples, nil
 }
 
-// turn has the work done once, for some of the participants.
+// turn has the work done for some of the participants. Several of them have it done
+// twice, and the second time those of the sides run in the opposite order: who comes
+// first at an event finds the caches cold, which is more than most changes cost.
 func (a *Attached) turn(round int, who []int) (counts []Count, figures []float64, offsets []int, err error) {
 	all := make([]*participant, 0, len(who))
 	defer func() {
@@ -375,18 +390,68 @@ func (a *Attached) turn(round int, who []int) (counts []Count, figures []float64
 			return nil, nil, nil, err
 		}
 	}
-	for _, k := range a.rng.Perm(len(all)) {
-		if err := all[k].hang(a.place); err != nil {
+	order := a.rng.Perm(len(all))
+	for range a.times() {
+		for _, k := range order {
+			if err := all[k].hang(a.place); err != nil {
+				return nil, nil, nil, err
+			}
+		}
+		got, stated, err := a.count(round, all, counter)
+		if err != nil {
 			return nil, nil, nil, err
 		}
+		for k, c := range got {
+			if counts == nil {
+				counts = make([]Count, len(got))
+			}
+			c.Runs, c.Time, c.Misses = c.Runs+counts[k].Runs, c.Time+counts[k].Time, c.Misses+counts[k].Misses
+			counts[k] = c
+		}
+		figures = stated
+		for _, p := range all {
+			p.release()
+		}
+		order = mirrored(order, func(k int) bool { return all[k].load != nil })
 	}
+	return counts, figures, offsets, nil
+}
+
+// times is how often the work is done in a turn.
+func (a *Attached) times() int {
+	if a.together && len(a.sides) > 1 {
+		return 2
+	}
+	return 1
+}
+
+// mirrored reverses the order of those that are to be reversed, and leaves the others
+// where they are.
+func mirrored(order []int, reverse func(int) bool) []int {
+	var those []int
+	for _, k := range order {
+		if reverse(k) {
+			those = append(those, k)
+		}
+	}
+	out := slices.Clone(order)
+	for i, k := range out {
+		if reverse(k) {
+			out[i], those = those[len(those)-1], those[:len(those)-1]
+		}
+	}
+	return out
+}
+
+// count has the work done once, and counts all that hang.
+func (a *Attached) count(round int, all []*participant, counter *Counter) (counts []Count, figures []float64, err error) {
 	work, err := a.worker.Ready(round)
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, nil, err
 	}
 	defer work.Close()
 	if err := emptyAll(all); err != nil {
-		return nil, nil, nil, err
+		return nil, nil, err
 	}
 	counts, err = counter.Round(func() error {
 		stop := drainWhile(all)
@@ -402,14 +467,14 @@ func (a *Attached) turn(round int, who []int) (counts []Count, figures []float64
 		return errors.Join(err, stop())
 	})
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, nil, err
 	}
 	for k, c := range counts {
 		if c.Runs < uint64(max(1, a.b.MinRuns)) {
-			return nil, nil, nil, a.tooFew(all[k].name, c)
+			return nil, nil, a.tooFew(all[k].name, c)
 		}
 	}
-	return counts, figures, offsets, nil
+	return counts, figures, nil
 }
 
 // drainEvery is how often maps are emptied while work goes on, as the agent of the

@@ -19,8 +19,8 @@ import (
 )
 
 // trafficPair makes a veth pair within one namespace, with an XDP program on the
-// receiving end, and tells how many packets came there.
-func trafficPair(t testing.TB) (o TrafficOptions, received func() uint64) {
+// receiving end, whose index it returns, and tells how many packets came there.
+func trafficPair(t testing.TB) (o TrafficOptions, end int, received func() uint64) {
 	t.Helper()
 	testkernel.Require(t, testkernel.BPF, testkernel.Net)
 	testkernel.NoLeaks(t)
@@ -51,7 +51,8 @@ func trafficPair(t testing.TB) (o TrafficOptions, received func() uint64) {
 				o.Interface = l.Attrs().Index
 				continue
 			}
-			x, err := link.AttachXDP(link.XDPOptions{Program: p, Interface: l.Attrs().Index, Flags: link.XDPDriverMode})
+			end = l.Attrs().Index
+			x, err := link.AttachXDP(link.XDPOptions{Program: p, Interface: end, Flags: link.XDPDriverMode})
 			if err != nil {
 				return err
 			}
@@ -62,7 +63,7 @@ func trafficPair(t testing.TB) (o TrafficOptions, received func() uint64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return o, func() (n uint64) {
+	return o, end, func() (n uint64) {
 		err := netns.Do(ns, func() error {
 			l, err := netlink.LinkByName("b")
 			if err == nil {
@@ -91,7 +92,7 @@ func arrived(received func() uint64, want uint64) uint64 {
 func TestTraffic(t *testing.T) {
 	for _, live := range []bool{false, true} {
 		t.Run(fmt.Sprintf("live %t", live), func(t *testing.T) {
-			o, received := trafficPair(t)
+			o, _, received := trafficPair(t)
 			o.Count, o.Live = 1000, live
 			g, err := NewTraffic(o)
 			if err != nil {
@@ -114,7 +115,7 @@ func TestTraffic(t *testing.T) {
 }
 
 func TestTrafficInTime(t *testing.T) {
-	o, _ := trafficPair(t)
+	o, _, _ := trafficPair(t)
 	o.Count, o.Rate = 50, 500
 	g, err := NewTraffic(o)
 	if err != nil {
@@ -149,7 +150,7 @@ func TestTrafficInTime(t *testing.T) {
 func BenchmarkTraffic(b *testing.B) {
 	for _, live := range []bool{false, true} {
 		b.Run(fmt.Sprintf("live=%t", live), func(b *testing.B) {
-			o, _ := trafficPair(b)
+			o, _, _ := trafficPair(b)
 			o.Count, o.Live = 100_000, live
 			o.Packets = o.Packets[:1]
 			g, err := NewTraffic(o)

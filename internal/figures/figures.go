@@ -106,8 +106,22 @@ var figures = []figure{
 		"macro",
 		"Standard deviation of the outcome of 12 A/A comparisons of ten rounds on a veth pair (v4_lookup/veth, 5000 packets " +
 			"a side and round; Hodges–Lehmann), in % of a run, beside the difference of two readings of fdinfo after one packet " +
-			"each (and one before it, to warm up).",
+			"each (and one before it, to warm up). Then the time from opened objects to the verdict of the default policy with a " +
+			"margin of 5%, within 15 s; the twin is as above.",
 		macro, false,
+	},
+	{
+		"work",
+		"Standard deviation of the outcome of 8 A/A comparisons of ten rounds of attached programs and real work " +
+			"(Hodges–Lehmann), in % of a run: a program at a shared hook, which base and head measure at the same events, " +
+			"and, beside it, the same with work of its own for each side.",
+		attached, false,
+	},
+	{
+		"traffic",
+		"Packets a second that arrive at the other end of a veth pair, where a native XDP program drops them: one UDP frame " +
+			"of 60 bytes, a million times, by one thread. The others run in the same namespaces, in turns, the best of three counts.",
+		traffic, false,
 	},
 	{
 		"top",
