@@ -2,7 +2,6 @@ package render
 
 import (
 	"fmt"
-	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -65,13 +64,6 @@ func newSheet(r *gate.Report) *sheet {
 	}
 	s.columns()
 	return s
-}
-
-// detail are measures that change with others and say little by themselves: where
-// nobody judges them, JSON has them, and gate verifier shows them.
-var detail = map[string]bool{
-	bench.MaxStatesPerInsn: true, bench.MaxMarkReadLen: true, bench.ProgSize: true,
-	bench.TailCallStack: true, bench.TailCallDepth: true, bench.StackDepth: true,
 }
 
 // columns finds what the rows have in common.
@@ -253,22 +245,6 @@ func floors(rows []*gate.Comparison) string {
 		return ""
 	}
 	return "an empty program reads " + strings.Join(parts, ", ") + "; net is the change without it"
-}
-
-// limits says how much of the kernel's limits is used: the most of each, from a tenth
-// on.
-func (s *sheet) limits() string {
-	const worthTelling = 0.1
-	var parts []string
-	for _, measure := range slices.SortedFunc(maps.Keys(s.most), bench.MeasureOrder) {
-		if c := s.most[measure]; *c.Used >= worthTelling {
-			parts = append(parts, fmt.Sprintf("%.0f%% of %s %s (%s)", 100**c.Used, quantity(*c.KernelLimit, c.Unit), clean(c.Measure), name(c.Benchmark)))
-		}
-	}
-	if parts == nil {
-		return ""
-	}
-	return "of the kernel's limits, " + strings.Join(parts, ", ")
 }
 
 // power says what the run could have shown: of the judged noisy rows, the least
