@@ -33,7 +33,7 @@ var rooms = map[string][]string{
 	"internal/build":      {"bench"},
 	"internal/work":       {"bench", "internal/build", "internal/netns"},
 	"internal/store":      {"bench"},
-	"internal/adapter":    {"bench"},
+	"internal/adapter":    {"bench", "stats"},
 	"internal/render":     {"gate", "bench"},
 	"internal/github":     {"bench", "gate", "internal/store"},
 	"internal/agent":      {"bench", "bpf"},
