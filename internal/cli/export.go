@@ -1,0 +1,78 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/org/ebpf-bench-gate/bench"
+	"github.com/org/ebpf-bench-gate/internal/adapter"
+	"github.com/org/ebpf-bench-gate/internal/store"
+)
+
+func (c Command) export() *cobra.Command {
+	var format, file, dir string
+	cmd := &cobra.Command{
+		Use:   "export RUN",
+		Short: "Write a run in a format that other tools read",
+		Long: `Export writes RUN, a file (of gate, or of another tool) or the ID of a stored run, as
+
+  benchfmt  the format of Go benchmarks, every sample a line: benchstat reads it
+  bmf       Bencher Metric Format: medians, and quartiles as bounds
+
+What gate import makes of these is the run again, but for what the format cannot say.`,
+		Example: `  gate export --format benchfmt head.json.gz
+  gate export --format bmf --output head.bmf.json head.json`,
+		Args: takes("RUN"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			write, ok := map[string]func(io.Writer, *bench.Run) error{
+				"benchfmt": adapter.WriteBenchfmt, "bmf": adapter.WriteBMF,
+			}[format]
+			if !ok {
+				return usage("--format %s: expected one of benchfmt, bmf", format)
+			}
+			run, err := c.fileOrStored(cmd, args[0], dir)
+			if err != nil {
+				return err
+			}
+			var buf bytes.Buffer
+			if err := write(&buf, run); err != nil {
+				return unmeasured(err)
+			}
+			if file != "" {
+				return unmeasured(os.WriteFile(file, buf.Bytes(), 0o644))
+			}
+			_, err = c.Stdout.Write(buf.Bytes())
+			return unmeasured(err)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&format, "format", "benchfmt", "benchfmt or bmf")
+	f.StringVarP(&file, "output", "o", "", "write to `FILE` instead of standard output")
+	f.StringVar(&dir, "store", "", "the store's `DIRECTORY` (default: .ebpf-bench at the top of the repository)")
+	return cmd
+}
+
+// fileOrStored is the run in a file, or, where there is no such file, the stored one.
+func (c Command) fileOrStored(cmd *cobra.Command, name, dir string) (*bench.Run, error) {
+	if _, err := os.Stat(name); err == nil || !errors.Is(err, fs.ErrNotExist) {
+		return c.readRun("run", name, "")
+	}
+	s, err := openStore(cmd, dir)
+	if err != nil {
+		return nil, unmeasured(err)
+	}
+	entries, _ := s.List(store.Filter{})
+	for _, e := range entries {
+		if e.ID == name {
+			run, err := s.Load(e)
+			return run, unmeasured(err)
+		}
+	}
+	return nil, &exitError{code: exitUsage, err: fmt.Errorf("no file %q, and no such run in %s", name, s.Dir()), hint: "gate baseline list"}
+}
