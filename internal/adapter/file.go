@@ -63,7 +63,7 @@ func ReadAny(r io.Reader, format string, o Options) (*Set, Format, error) {
 		in = bufio.NewReaderSize(z, HeadSize)
 	}
 	var f Format
-	ok := true
+	var ok bool
 	if format != "" {
 		f, ok = Lookup(format)
 	} else {

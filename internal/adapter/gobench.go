@@ -2,6 +2,7 @@ package adapter
 
 import (
 	"errors"
+	"math"
 	"regexp"
 
 	"golang.org/x/perf/benchfmt"
@@ -18,9 +19,8 @@ func isGobench(s shape) bool { return s.has(gobenchLine) }
 // that were written, but for the time of an operation, which is the latency.
 func readGobench(s *source) {
 	r := benchfmt.NewReader(s.in, s.File)
-	names := map[string]string{} // full names of the current package
+	known := map[string]*gobenchmark{} // of the current package, by name
 	pkg := ""
-	measures := map[string]measure{}
 	for r.Scan() {
 		rec := r.Result()
 		_, s.line = rec.Pos()
@@ -31,39 +31,19 @@ func readGobench(s *source) {
 		case *benchfmt.Result:
 			if i, ok := rec.ConfigIndex("pkg"); !ok && pkg != "" || ok && string(rec.Config[i].Value) != pkg {
 				pkg = rec.GetConfig("pkg")
-				clear(names)
+				clear(known)
 			}
-			name, ok := names[string(rec.Name)]
-			if !ok {
-				name = string(rec.Name)
+			b := known[string(rec.Name)]
+			if b == nil {
+				b = &gobenchmark{name: string(rec.Name), pkg: pkg}
 				if pkg != "" {
-					name = pkg + "." + name
+					b.name = pkg + "." + b.name
 				}
-				if len(names) < bench.MaxResults {
-					names[string(rec.Name)] = name
-				}
+				known[string(rec.Name)] = b
 				s.host(rec)
 			}
-			for _, v := range rec.Values {
-				value, unit := v.Value, v.Unit
-				if v.OrigUnit != "" {
-					value, unit = v.OrigValue, v.OrigUnit
-				}
-				switch unit {
-				case "ns/op":
-					s.addResult(bench.Result{Benchmark: name, Program: pkg}, latency, value)
-				case "sec/op":
-					s.addResult(bench.Result{Benchmark: name, Program: pkg}, latency, value*1e9)
-				default:
-					m, ok := measures[unit]
-					if !ok {
-						m = unitMeasure(unit)
-						if len(measures) < bench.MaxResults {
-							measures[unit] = m
-						}
-					}
-					s.addResult(bench.Result{Benchmark: name, Program: pkg}, m, value)
-				}
+			for i := range rec.Values {
+				s.gobench(b, i, &rec.Values[i])
 			}
 		}
 	}
@@ -72,6 +52,43 @@ func readGobench(s *source) {
 		s.broken(errors.Unwrap(err))
 	}
 	s.units(r.Units())
+}
+
+// A gobenchmark is a benchmark that was seen before, and where the set keeps the i-th
+// value of its lines: nearly all lines of a benchmark have the same units.
+type gobenchmark struct {
+	name, pkg string
+	units     []string
+	at        []int
+}
+
+func (s *source) gobench(b *gobenchmark, i int, v *benchfmt.Value) {
+	value, unit := v.Value, v.Unit
+	if v.OrigUnit != "" {
+		value, unit = v.OrigValue, v.OrigUnit
+	}
+	if unit == "sec/op" {
+		value *= 1e9
+	}
+	if math.IsNaN(value) || math.IsInf(value, 0) {
+		s.fail("%s of %.80q is not a finite number", unit, b.name)
+	}
+	if i < len(b.units) && b.units[i] == unit {
+		s.set.keep(b.at[i], value)
+		return
+	}
+	m := latency
+	if unit != "ns/op" && unit != "sec/op" {
+		m = unitMeasure(unit)
+	}
+	at, err := s.set.place(bench.Result{Benchmark: b.name, Program: b.pkg}, m)
+	if err != nil {
+		s.fail("%s", err)
+	}
+	if i == len(b.units) {
+		b.units, b.at = append(b.units, unit), append(b.at, at)
+	}
+	s.set.keep(at, value)
 }
 
 // unitMeasure is the measure of a unit of benchfmt.

@@ -86,8 +86,9 @@ type Set struct {
 	Time     time.Time
 
 	programs []bench.ProgramResult
-	results  []bench.Result
-	seen     []int // samples seen, by result
+	results  []bench.Result // without their samples
+	values   [][]float64    // of the samples kept, by result
+	seen     []int          // samples seen, by result
 	skipped  []bench.Skip
 	index    map[[2]string]int
 	samples  int
@@ -121,13 +122,12 @@ func (s *Set) Join(other *Set) error {
 	}
 	for i := range other.results {
 		r := other.results[i]
-		samples := r.Samples
-		r.Samples = nil
-		m := measure{r.Measure, r.Unit, r.Better}
-		for _, sample := range samples {
-			if err := s.add(r, m, sample.Value); err != nil {
-				return err
-			}
+		at, err := s.place(r, measure{r.Measure, r.Unit, r.Better})
+		if err != nil {
+			return err
+		}
+		for _, v := range other.values[i] {
+			s.keep(at, v)
 		}
 	}
 	s.programs = append(s.programs, other.programs...)
@@ -138,51 +138,66 @@ func (s *Set) Join(other *Set) error {
 
 // add keeps a sample of a result, whose name and warnings the first one says.
 func (s *Set) add(r bench.Result, m measure, value float64) error {
-	key := [2]string{r.Benchmark, m.name}
-	i, ok := s.index[key]
-	if !ok {
-		r.Benchmark, r.Measure = clean(r.Benchmark), m.name
-		clear := [2]string{r.Benchmark, r.Measure}
-		if i, ok = s.index[clear]; !ok {
-			switch {
-			case r.Benchmark == "":
-				return errors.New("a benchmark without a name")
-			case len(r.Benchmark) > maxName || len(r.Measure) > maxName:
-				return fmt.Errorf("a name of more than %d bytes: %.60q", maxName, r.Benchmark)
-			case len(s.results) >= bench.MaxResults:
-				return fmt.Errorf("more than %d results", bench.MaxResults)
-			}
-			if r.Program == "" {
-				r.Program, _, _ = strings.Cut(r.Benchmark, "/")
-				r.Program = cmp.Or(r.Program, r.Benchmark)
-			}
-			r.Kind, r.Unit, r.Better = bench.Imported, m.unit, m.better
-			i = len(s.results)
-			s.index[clear] = i
-			s.results, s.seen = append(s.results, r), append(s.seen, 0)
-		}
+	i, err := s.place(r, m)
+	if err == nil {
+		s.keep(i, value)
 	}
+	return err
+}
+
+// place is where the samples of a result are kept: an index that stays.
+func (s *Set) place(r bench.Result, m measure) (int, error) {
+	if i, ok := s.index[[2]string{r.Benchmark, m.name}]; ok {
+		return i, nil
+	}
+	r.Benchmark, r.Measure = clean(r.Benchmark), m.name
+	key := [2]string{r.Benchmark, r.Measure}
+	if i, ok := s.index[key]; ok {
+		return i, nil
+	}
+	switch {
+	case r.Benchmark == "":
+		return 0, errors.New("a benchmark without a name")
+	case len(r.Benchmark) > maxName || len(r.Measure) > maxName:
+		return 0, fmt.Errorf("a name of more than %d bytes: %.60q", maxName, r.Benchmark)
+	case len(s.results) >= bench.MaxResults:
+		return 0, fmt.Errorf("more than %d results", bench.MaxResults)
+	}
+	if r.Program == "" {
+		r.Program, _, _ = strings.Cut(r.Benchmark, "/")
+		r.Program = cmp.Or(r.Program, r.Benchmark)
+	}
+	r.Kind, r.Unit, r.Better = bench.Imported, m.unit, m.better
+	i := len(s.results)
+	s.index[key] = i
+	s.results, s.values, s.seen = append(s.results, r), append(s.values, nil), append(s.seen, 0)
+	return i, nil
+}
+
+// keep keeps a sample.
+func (s *Set) keep(i int, value float64) {
 	n := s.seen[i]
 	s.seen[i]++
 	if n%s.stride != 0 {
-		return nil
+		return
 	}
-	res := &s.results[i]
-	res.Samples = append(res.Samples, bench.Sample{Round: n, Value: value, Offset: -1})
+	s.values[i] = append(s.values[i], value)
 	if s.samples++; s.samples > maxSamples {
 		s.thin()
 	}
-	return nil
 }
 
 // thin leaves every other sample of each result out.
 func (s *Set) thin() {
 	s.stride *= 2
 	s.samples = 0
-	for i := range s.results {
-		r := &s.results[i]
-		r.Samples = slices.DeleteFunc(r.Samples, func(x bench.Sample) bool { return x.Round%s.stride != 0 })
-		s.samples += len(r.Samples)
+	for i, v := range s.values {
+		kept := v[:0]
+		for j := 0; j < len(v); j += 2 {
+			kept = append(kept, v[j])
+		}
+		s.values[i] = kept
+		s.samples += len(kept)
 	}
 }
 
@@ -224,7 +239,14 @@ func (s *Set) Turn(name string, better bench.Better) error {
 func (s *Set) Run(rev bench.Revision, bed string, now time.Time, tool string) (*bench.Run, error) {
 	r := &bench.Run{
 		Schema: bench.SchemaVersion, Time: s.Time, Revision: s.Revision, Testbed: s.Testbed, Tool: tool,
-		Programs: s.programs, Results: s.results, Skipped: s.skipped,
+		Programs: s.programs, Results: slices.Clone(s.results), Skipped: s.skipped,
+	}
+	for i, v := range s.values {
+		samples := make([]bench.Sample, len(v))
+		for j, x := range v {
+			samples[j] = bench.Sample{Round: j * s.stride, Value: x, Offset: -1}
+		}
+		r.Results[i].Samples = samples
 	}
 	if r.Time.IsZero() {
 		r.Time = now
