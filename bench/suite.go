@@ -72,7 +72,8 @@ type Benchmark struct {
 	// plain repeat does. The default restores the packet before every run.
 	KeepPacket bool
 	// Drain names the maps that are emptied before each reading: queues,
-	// stacks, ring buffers, perf buffers, hash maps.
+	// stacks, ring buffers, perf buffers, hash maps. With Work, nil is all of these
+	// but hash maps, and what is not nil may be empty.
 	Drain []string
 	// Veth makes it a macro benchmark: the program is attached to a veth pair
 	// and Packets are sent from its peer. Nil: micro.

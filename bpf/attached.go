@@ -207,7 +207,10 @@ func (a *Attached) load(i int) (_ *participant, err error) {
 			}
 		}
 	}
-	return p, nil
+	if p.load != nil {
+		err = a.addDrains(p)
+	}
+	return p, err
 }
 
 // loadAlone loads a participant without companions; the one past the sides is the
@@ -232,16 +235,35 @@ func (a *Attached) loadAlone(i int) (*participant, error) {
 	if err != nil {
 		return nil, fmt.Errorf("load %s of %s: %w", a.b.Program, side.Name, err)
 	}
-	p := &participant{name: fmt.Sprintf("%s (%s)", a.b.Program, side.Name), load: l, prog: l.Program, spec: spec, hook: a.hooks[i], maps: maps.Clone(l.coll.Maps)}
-	for _, name := range a.b.Drain {
+	return &participant{name: fmt.Sprintf("%s (%s)", a.b.Program, side.Name), load: l, prog: l.Program, spec: spec, hook: a.hooks[i], maps: maps.Clone(l.coll.Maps)}, nil
+}
+
+// addDrains makes the drainers of what the config names; where it names nothing, of
+// all that fills up and somebody else empties where the program is at work.
+func (a *Attached) addDrains(p *participant) error {
+	names := a.b.Drain
+	if names == nil {
+		for name, m := range p.maps {
+			switch m.Type() {
+			case ebpf.Queue, ebpf.Stack, ebpf.RingBuf, ebpf.PerfEventArray:
+				names = append(names, name)
+			}
+		}
+	}
+	for _, name := range names {
+		l := p.load
+		for _, c := range p.with {
+			if l.coll.Maps[name] == nil && c.coll.Maps[name] != nil {
+				l = c.Loaded
+			}
+		}
 		d, err := l.drainerAmong(name, a.sides)
 		if err != nil {
-			p.close()
-			return nil, &bench.Diagnostic{Pos: a.b.Pos, Message: fmt.Sprintf("drain: %v", err)}
+			return &bench.Diagnostic{Pos: a.b.Pos, Message: fmt.Sprintf("drain: %v", err)}
 		}
 		p.drain = append(p.drain, d)
 	}
-	return p, nil
+	return nil
 }
 
 // hang attaches the participant, after its companions: it must not run before what

@@ -71,7 +71,7 @@ func (r *reader) benchmark(key, n *yaml.Node, b *bench.Benchmark) {
 			b.KeepPacket = what == "none"
 		},
 		"drain": func(_, v *yaml.Node) {
-			b.Drain = r.words(v, "drain", func(e *yaml.Node) (string, bool) { return r.name(e, "a map") })
+			b.Drain = append([]string{}, r.words(v, "drain", func(e *yaml.Node) (string, bool) { return r.name(e, "a map") })...)
 		},
 		"budget": func(_, v *yaml.Node) { b.Budget, _ = r.duration(v, "budget") },
 		"veth":   func(_, v *yaml.Node) { b.Veth = r.veth(v) },
