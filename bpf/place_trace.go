@@ -117,6 +117,9 @@ func attachKprobe(a attaching) (io.Closer, error) {
 	if err != nil {
 		return nil, err
 	}
+	if _, err := os.Stat("/sys/bus/event_source/devices/kprobe"); errors.Is(err, fs.ErrNotExist) {
+		return nil, errors.New("this kernel has no kprobes (CONFIG_KPROBES)")
+	}
 	opts := &link.KprobeOptions{Offset: offset}
 	if strings.HasSuffix(a.name, "syscall") {
 		symbol = syscallPrefix() + symbol

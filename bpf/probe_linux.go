@@ -229,8 +229,8 @@ func (d *doctor) programs() {
 	const group = groupPrograms
 	trace := "sysctl kernel.perf_event_paranoid=-1 or root; lockdown=confidentiality refuses it"
 	d.probe(group, "kprobe", d.built("CONFIG_KPROBES", trace), func() (string, error) {
-		return "attached to " + probeFunc, withProgram(ebpf.ProgramSpec{Type: ebpf.Kprobe}, func(p *ebpf.Program) (link.Link, error) {
-			return link.Kprobe(probeFunc, p, nil)
+		return "attached to " + probeFunc, withProgram(ebpf.ProgramSpec{Type: ebpf.Kprobe}, func(p *ebpf.Program) (io.Closer, error) {
+			return attachKprobe(attaching{Hook: Hook{target: probeFunc}, name: "kprobe", prog: p})
 		})
 	})
 	fentry := d.built("CONFIG_DYNAMIC_FTRACE_WITH_DIRECT_CALLS", "the kernel, or a security module, refuses trampolines: use another kernel; gate skips such programs")
@@ -238,18 +238,31 @@ func (d *doctor) programs() {
 		fentry = d.built("CONFIG_DEBUG_INFO_BTF", "it needs the kernel's BTF")
 	}
 	d.probe(group, "fentry, fexit", fentry, func() (string, error) {
-		return "attached to " + probeFunc, withProgram(ebpf.ProgramSpec{Type: ebpf.Tracing, AttachType: ebpf.AttachTraceFEntry, AttachTo: probeFunc}, func(p *ebpf.Program) (link.Link, error) {
-			return link.AttachTracing(link.TracingOptions{Program: p})
+		return "attached to " + probeFunc, withProgram(ebpf.ProgramSpec{Type: ebpf.Tracing, AttachType: ebpf.AttachTraceFEntry, AttachTo: probeFunc}, func(p *ebpf.Program) (io.Closer, error) {
+			return closer(link.AttachTracing(link.TracingOptions{Program: p}))
 		})
 	})
-	d.probe(group, "tracepoint", d.tracefsHint(), func() (string, error) {
-		return "attached to sched:sched_process_fork", withProgram(ebpf.ProgramSpec{Type: ebpf.TracePoint}, func(p *ebpf.Program) (link.Link, error) {
-			return link.Tracepoint("sched", "sched_process_fork", p, nil)
+	d.probe(group, "LSM", d.built("CONFIG_BPF_LSM", "it needs trampolines, as fentry does, and bpf in lsm= on the kernel's command line"), func() (string, error) {
+		const hook = "file_open"
+		return "attached to " + hook, withProgram(ebpf.ProgramSpec{Type: ebpf.LSM, AttachType: ebpf.AttachLSMMac, AttachTo: hook}, func(p *ebpf.Program) (io.Closer, error) {
+			return attachLSM(attaching{prog: p})
+		})
+	})
+	d.probe(group, "tracepoint", d.built("CONFIG_BPF_EVENTS", trace), func() (string, error) {
+		const name = "sched/sched_process_fork"
+		return "attached to " + name, withProgram(ebpf.ProgramSpec{Type: ebpf.TracePoint}, func(p *ebpf.Program) (io.Closer, error) {
+			return attachTracepoint(attaching{Hook: Hook{target: name}, prog: p})
+		})
+	})
+	d.probe(group, "perf event", d.built("CONFIG_BPF_EVENTS", trace), func() (string, error) {
+		const event = "cpu-clock:1"
+		return "attached to cpu-clock", withProgram(ebpf.ProgramSpec{Type: ebpf.PerfEvent}, func(p *ebpf.Program) (io.Closer, error) {
+			return attachPerf(attaching{Hook: Hook{target: event}, prog: p})
 		})
 	})
 	d.probe(group, "raw tracepoint", d.built("CONFIG_BPF_EVENTS", trace), func() (string, error) {
-		return "attached to sched_process_fork", withProgram(ebpf.ProgramSpec{Type: ebpf.RawTracepoint}, func(p *ebpf.Program) (link.Link, error) {
-			return link.AttachRawTracepoint(link.RawTracepointOptions{Name: "sched_process_fork", Program: p})
+		return "attached to sched_process_fork", withProgram(ebpf.ProgramSpec{Type: ebpf.RawTracepoint}, func(p *ebpf.Program) (io.Closer, error) {
+			return closer(link.AttachRawTracepoint(link.RawTracepointOptions{Name: "sched_process_fork", Program: p}))
 		})
 	})
 	d.probe(group, "cgroup", d.built("CONFIG_CGROUP_BPF", "mount -t cgroup2 none /sys/fs/cgroup; in a container: --cgroupns=host -v /sys/fs/cgroup:/sys/fs/cgroup"), d.cgroup)
@@ -264,7 +277,7 @@ func (d *doctor) built(option, otherwise string) string {
 }
 
 // withProgram loads a program that does nothing, attaches it, and takes it away.
-func withProgram(spec ebpf.ProgramSpec, attach func(*ebpf.Program) (link.Link, error)) error {
+func withProgram(spec ebpf.ProgramSpec, attach func(*ebpf.Program) (io.Closer, error)) error {
 	empty := emptyLike(&spec)
 	empty.AttachTo, empty.License = spec.AttachTo, "GPL"
 	p, err := ebpf.NewProgram(empty)
@@ -279,15 +292,6 @@ func withProgram(spec ebpf.ProgramSpec, attach func(*ebpf.Program) (link.Link, e
 		return fmt.Errorf("attach: %w", err)
 	}
 	return l.Close()
-}
-
-func (d *doctor) tracefsHint() string {
-	for _, dir := range []string{"/sys/kernel/tracing", "/sys/kernel/debug/tracing"} {
-		if _, err := os.Stat(dir + "/events"); err == nil {
-			return d.built("CONFIG_BPF_EVENTS", "run as root")
-		}
-	}
-	return d.built("CONFIG_FTRACE", "mount -t tracefs tracefs /sys/kernel/tracing; in a container: -v /sys/kernel/tracing:/sys/kernel/tracing")
 }
 
 // cgroup asks a cgroup v2 for its programs. Attaching one would touch what others
