@@ -266,7 +266,9 @@ func (a *Agent) unready(l *look, waits []condition, over bool, within time.Durat
 	if a.p == nil || !over || len(l.programs) > 0 {
 		fmt.Fprintf(&b, "; found %s", foundNames(l.programs))
 	}
-	if len(l.programs) == 0 && len(waits) == 0 && !over {
+	if a.p == nil {
+		advice = "gate top --once shows all programs that are loaded, and who holds them"
+	} else if len(l.programs) == 0 && len(waits) == 0 && !over {
 		advice = "what its processes do not hold is found by find: {names: …}, {pins: …}, {cgroups: …} or {interfaces: …}"
 	}
 	return a.fail(errors.New(b.String()), advice)

@@ -312,10 +312,12 @@ func (c Command) ending(f runFlags, b *bed) error {
 		return unmeasured(b.err)
 	}
 	verdict := f.exit(b.report)
-	c.printFailures(f, b.res.Failures)
+	printed := c.printFailures(f, b.res.Failures)
 	switch {
 	case b.res.Base != nil && verdict != nil, len(b.res.Failures) > 0 && verdict != nil:
 		return verdict
+	case printed:
+		return verdictError{exitUnmeasured}
 	case len(b.res.Failures) > 0:
 		return &exitError{code: exitUnmeasured, err: fmt.Errorf("not everything was measured: %w", b.res.Failures[0])}
 	case b.res.Base == nil && len(b.res.Head.Results) == 0:

@@ -28,6 +28,7 @@ import (
 // runFlags are the flags of gate run.
 type runFlags struct {
 	output
+	atWork
 	base, config, store, testbed string
 	only                         []string
 	budget                       time.Duration
@@ -59,6 +60,7 @@ measure, 4 inconclusive or no baseline.`,
   gate run --base merge-base:origin/main --only 'fun_xdp/*'
   gate run --base v2.bpf.c v3.bpf.c
   gate run --base main --kernel 6.1,6.12
+  gate run --pid 4711 --work COMMAND
   gate run /usr/lib/x86_64-linux-gnu/bpf/xdpfilt_alw_eth.o`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.check(); err != nil {
@@ -68,6 +70,9 @@ measure, 4 inconclusive or no baseline.`,
 				return usage("--budget %v: expected a time, such as 30s", f.budget)
 			}
 			if err := f.checkKernels(); err != nil {
+				return err
+			}
+			if err := f.validate(&f, args); err != nil {
 				return err
 			}
 			return c.measure(cmd.Context(), f, args)
@@ -84,6 +89,7 @@ measure, 4 inconclusive or no baseline.`,
 	fl.BoolVar(&f.noStore, "no-store", false, "store nothing")
 	fl.StringSliceVar(&f.kernels, "kernel", nil, "count instructions in a virtual machine of `KERNEL`: 6.12, a bzImage, or host for the running one (default: the config's kernels, or host)")
 	fl.BoolVarP(&f.verbose, "verbose", "v", false, "tell when what began, on standard error")
+	f.define(fl)
 	f.flags(fl)
 	return cmd
 }
@@ -91,7 +97,12 @@ measure, 4 inconclusive or no baseline.`,
 // measure is gate run.
 func (c Command) measure(ctx context.Context, f runFlags, args []string) (err error) {
 	start := time.Now()
-	suites, err := findSuites(f.config, args)
+	var suites []*workspace
+	if f.asked() {
+		suites, err = f.suites(f.config)
+	} else {
+		suites, err = findSuites(f.config, args)
+	}
 	if err != nil {
 		return err
 	}
@@ -200,6 +211,9 @@ func (w *workspace) plan(ctx context.Context, f runFlags, p runner.Plan) (*runne
 	if err != nil {
 		return nil, unmeasured(err)
 	}
+	if w.found != "" { // not of this checkout
+		head.Revision = bench.Revision{Name: w.found}
+	}
 	p.Sides = []runner.Side{head}
 	var baseTree *build.Tree
 	if f.base != "" {
@@ -242,16 +256,19 @@ func (c Command) lockHost(ctx context.Context) (release func(), waited time.Dura
 }
 
 // printFailures tells which benchmarks could not be measured. What has a place in
-// the config is shown with it; the text report has told the others already.
-func (c Command) printFailures(f runFlags, failures []error) {
+// the config is shown with it; the text report has told the others already. First
+// tells that the first of them was printed.
+func (c Command) printFailures(f runFlags, failures []error) (first bool) {
 	told := f.format == "text" && f.file == ""
-	for _, err := range failures {
+	for i, err := range failures {
 		// The report has the reason in a line; a place, advice or what a command said
 		// need more.
 		if !told || len(diagnostics(err)) > 0 || hintOf(err) != "" || strings.Contains(err.Error(), "\n") {
 			c.printError(err)
+			first = first || i == 0
 		}
 	}
+	return first
 }
 
 // judge judges the runs and stores them.

@@ -24,6 +24,7 @@ import (
 type workspace struct {
 	suite *config.Suite // nil: no config
 	args  []string      // objects or sources named on the command line
+	found string        // what runs already; empty: programs are loaded
 	trees []*build.Tree
 
 	// Of several suites that make one report: the name, the directory of the config
