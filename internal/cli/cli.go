@@ -4,6 +4,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -161,13 +162,23 @@ func (c Command) printDiagnostics(ds config.Diagnostics) {
 		for n < len(ds) && ds[n].Pos.File == file {
 			n++
 		}
-		src, err := os.ReadFile(file)
-		if err != nil {
-			src = nil // shown without its line
-		}
+		src := sourceOf(file)
 		_ = ds[:n].Format(c.Stderr, src, colorful(c.Stderr))
 		ds = ds[n:]
 	}
+}
+
+// sourceOf is the text of a file whose lines are shown; nil where it has none to show.
+func sourceOf(file string) []byte {
+	const most = 16 << 20
+	if info, err := os.Stat(file); err != nil || !info.Mode().IsRegular() || info.Size() > most {
+		return nil
+	}
+	src, err := os.ReadFile(file)
+	if err != nil || bytes.HasPrefix(src, []byte{0x1f, 0x8b}) { // compressed
+		return nil
+	}
+	return src
 }
 
 // colorful tells whether to use colours: a terminal, and no NO_COLOR

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"compress/gzip"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -201,7 +202,11 @@ func (c Command) readRun(side, file, format string) (*bench.Run, error) {
 	set, _, err := c.readForeign(file, format, "")
 	if errors.Is(err, adapter.ErrUnknown) || errors.Is(err, fs.ErrNotExist) {
 		run, err := store.ReadFile(file)
-		if err != nil {
+		var syntax *json.SyntaxError
+		switch {
+		case errors.As(err, &syntax):
+			return nil, &exitError{code: exitUnmeasured, err: fmt.Errorf("%s: %w", side, err), hint: "gate import --help lists what else gate reads; --adapter NAME insists on it"}
+		case err != nil:
 			return nil, unreadable(err)
 		}
 		return run, nil
