@@ -77,6 +77,7 @@ func TestProcessEnds(t *testing.T) {
 		{"echo hello; exit 0", "exit status 0", "\n  hello"},
 		{"echo one; echo two >&2; exit 3", "exit status 3", "\n  one\n  two"},
 		{"kill -SEGV $$", "killed by SIGSEGV", ""},
+		{"sh -c 'kill -SEGV $$'; exit $?", "exit status 139 (SIGSEGV)", ""},
 		{"no_such_command_of_anybody", "exit status 127 (not found?)", "not found"},
 		{`printf 'a\033[31mb\r\nc\342\200\256d'`, "exit status 0", "\n  a[31mb\n  cd"},
 	} {

@@ -64,6 +64,11 @@ func (w wait) String() string {
 	case w.notFound():
 		return "exit status 127 (not found?)"
 	}
+	// What a shell says of a command that was killed.
+	const killed = 128
+	if name := unix.SignalName(unix.Signal(s.ExitStatus() - killed)); s.ExitStatus() > killed && name != "" {
+		return fmt.Sprintf("exit status %d (%s)", s.ExitStatus(), name)
+	}
 	return fmt.Sprintf("exit status %d", s.ExitStatus())
 }
 

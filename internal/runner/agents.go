@@ -11,6 +11,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/cilium/ebpf"
 
@@ -274,9 +275,9 @@ func (l *agents) turn(s *agentSide, round int, look func(*agent.Agent) error) (_
 	if err != nil {
 		return nil, l.placed(s, err)
 	}
-	ended := false
+	stopped := false
 	defer func() {
-		if !ended {
+		if !stopped {
 			_ = a.Kill()
 		}
 	}()
@@ -285,12 +286,15 @@ func (l *agents) turn(s *agentSide, round int, look func(*agent.Agent) error) (_
 			return nil, err
 		}
 	}
+	ended := l.watch(a)
 	t, err := l.count(a, round)
-	if err != nil {
-		return nil, err
-	}
+	ended()
+	// Work may fail because the agent has.
 	if err := a.Check(); err != nil {
 		return nil, l.placed(s, err)
+	}
+	if err != nil {
+		return nil, err
 	}
 	if len(l.b.Agent.Programs) == 0 {
 		if late, err := a.Late(); err != nil {
@@ -299,7 +303,7 @@ func (l *agents) turn(s *agentSide, round int, look func(*agent.Agent) error) (_
 			l.warn("agent %s of %s loaded %s after it was ready: raise ready: {stable: …}, or name its programs", l.b.Agent.Name, s.name, late[0].Name)
 		}
 	}
-	ended = true
+	stopped = true
 	warning, err := a.Stop()
 	if err != nil {
 		return nil, l.placed(s, err)
@@ -308,6 +312,31 @@ func (l *agents) turn(s *agentSide, round int, look func(*agent.Agent) error) (_
 		l.warn("%s: %s", s.name, warning)
 	}
 	return t, nil
+}
+
+// watch ends the work when the agent does, until the returned function is called.
+func (l *agents) watch(a *agent.Agent) (end func()) {
+	ctx, cancel := context.WithCancelCause(l.ctx)
+	l.worker.ctx = ctx
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for tick := time.NewTicker(100 * time.Millisecond); ; {
+			select {
+			case <-ctx.Done():
+				tick.Stop()
+				return
+			case <-tick.C:
+				if err := a.Check(); err != nil {
+					cancel(err)
+				}
+			}
+		}
+	}()
+	return func() {
+		cancel(nil)
+		<-done
+	}
 }
 
 // placed is an error of an agent, at its place in the config.
