@@ -16,7 +16,7 @@ demo: ## set up, build, and catch a regression on the running kernel
 
 test: ## set up and run all tests; those of the kernel skip without root
 	@scripts/setup.sh test
-	$(GO) test ./...
+	$(GO) test -timeout 30m ./...
 
 test-action: ## test the GitHub Action with a real Docker engine, workflow runner and forge
 	@scripts/test-action.sh

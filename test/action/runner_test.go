@@ -35,11 +35,16 @@ type runner struct {
 
 const uploadAction = "actions/upload-artifact@ea165f8d65b6e75b540449e92b4886f43607fa02"
 
-func newRunner(t *testing.T) *runner {
+func needsRunner(t *testing.T) {
 	t.Helper()
 	if os.Getenv("GATE_TEST_ACT") == "" {
 		t.Skip("GATE_TEST_ACT is not set: make test-action sets up a runner of workflows, and a Docker engine")
 	}
+}
+
+func newRunner(t *testing.T) *runner {
+	t.Helper()
+	needsRunner(t)
 	r := &runner{t: t, repo: filepath.Join(t.TempDir(), "project"), artifacts: t.TempDir(), home: t.TempDir(), port: freePort(t)}
 	if err := os.MkdirAll(filepath.Join(r.repo, ".github", "workflows"), 0o755); err != nil {
 		t.Fatal(err)
