@@ -81,6 +81,7 @@ func (s *source) addTest(test, name string, ns float64) {
 }
 
 func (s *source) catch2XML() {
+	s.whole()
 	d := xml.NewDecoder(s.in)
 	s.at = d.InputPos
 	test, name := "", ""

@@ -38,7 +38,7 @@ func (w *walker) hyperfine() {
 				}
 			})
 		},
-		"parameters": func() { w.object("parameters", func(k string) { params[k] = w.text() }) },
+		"parameters": func() { w.object("parameters", func(k string) { w.param(params, k) }) },
 	})
 	if len(times) == 0 {
 		if math.IsNaN(median) {

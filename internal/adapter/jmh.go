@@ -32,7 +32,7 @@ func (w *walker) jmh() {
 		"mode":          func() { mode = w.text() },
 		"primaryMetric": func() { primary = w.jmhMetric() },
 		"params": func() {
-			w.object("params", func(key string) { params[key] = w.text() })
+			w.object("params", func(key string) { w.param(params, key) })
 		},
 		"secondaryMetrics": func() {
 			w.object("secondaryMetrics", func(key string) {
@@ -67,6 +67,13 @@ func (w *walker) jmh() {
 	}
 }
 
+// param keeps a parameter of a benchmark, of which there are few.
+func (w *walker) param(params map[string]string, key string) {
+	if params[key] = w.text(); len(params) > bench.MaxMembers {
+		w.fail("more than %d parameters", bench.MaxMembers)
+	}
+}
+
 // jmhMeasure is the measure of a mode, and what its score is multiplied with.
 func jmhMeasure(mode, unit string) (measure, float64) {
 	if of, ok := strings.CutPrefix(unit, "ops/"); ok {
@@ -94,7 +101,11 @@ func (w *walker) jmhMetric() jmhMetric {
 		"score":     func() { score = w.perhaps() },
 		"scoreUnit": func() { m.unit = w.text() },
 		"rawData": func() {
-			w.list("rawData", func() { m.data = append(m.data, w.floats("rawData")...) })
+			w.list("rawData", func() {
+				if m.data = append(m.data, w.floats("rawData")...); len(m.data) > maxFloats {
+					w.fail("rawData: more than %d numbers", maxFloats)
+				}
+			})
 		},
 	})
 	if len(m.data) == 0 && !math.IsNaN(score) {

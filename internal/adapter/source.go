@@ -31,7 +31,7 @@ type Options struct {
 // [bench.Diagnostic]; a file without any result is one, too.
 func Read(r io.Reader, f Format, o Options) (set *Set, err error) {
 	s := &source{Options: o, set: newSet()}
-	s.in = &counter{r: r}
+	s.in = &counter{r: r, most: MaxSize}
 	defer func() {
 		switch b := recover().(type) {
 		case nil:
@@ -84,7 +84,7 @@ func (s *source) broken(err error) {
 		s.fail("the file is cut off")
 	}
 	if errors.Is(err, bufio.ErrTooLong) {
-		s.fail("a line of more than %d bytes", maxLine)
+		s.fail("the line is too long")
 	}
 	s.fail("%s", strings.TrimPrefix(err.Error(), "json: "))
 }
@@ -149,10 +149,13 @@ func (s *source) lines(each func(line string)) {
 	}
 }
 
-// A counter knows the lines of what was read last, and stops at [MaxSize].
+// whole tells that the format's reader may hold all of a file that is made for it.
+func (s *source) whole() { s.in.most = 64 << 20 }
+
+// A counter knows the lines of what was read last, and stops at most bytes.
 type counter struct {
-	r    io.Reader
-	read int64
+	r          io.Reader
+	read, most int64
 	// JSON is positioned by offsets: ends are those of line ends at or after done,
 	// the offset up to which the reader needs none; line is the number of the line
 	// that begins at start.
@@ -173,8 +176,8 @@ func (c *counter) Read(p []byte) (int, error) {
 	}
 	c.read += int64(n)
 	switch {
-	case c.read > MaxSize:
-		return n, fmt.Errorf("more than %d MB", MaxSize>>20)
+	case c.read > c.most:
+		return n, fmt.Errorf("more than %d MB", c.most>>20)
 	case c.track && c.read-c.done > maxLine+64<<10 && n > 0:
 		return n, fmt.Errorf("a value of more than %d bytes", maxLine)
 	}

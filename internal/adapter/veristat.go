@@ -24,6 +24,7 @@ var veristatMeasures = map[string]string{
 // readVeristat reads what the verifier said of programs, named after their files and
 // themselves. Those that it rejected have no numbers.
 func readVeristat(s *source) {
+	s.whole()
 	r := csv.NewReader(s.in)
 	r.ReuseRecord = true
 	head, err := r.Read()
