@@ -91,14 +91,14 @@ type Progress struct {
 // BuiltIn are the benchmarks of objects for which nobody wrote any: every
 // program of a type that the kernel can test-run, on the packets, with its queues
 // and ring buffers emptied as somebody does where it is at work. Programs of
-// other types are told as skipped, with the reason.
+// other types are told as skipped, with the reason and what to write for them.
 func BuiltIn(side *Side, packets [][]byte) ([]bench.Benchmark, []bench.Skip) {
 	var out []bench.Benchmark
 	var skips []bench.Skip
 	for _, o := range side.Objects {
 		for _, p := range o.Programs() {
 			if err := o.TestRunnable(p); err != nil {
-				skips = append(skips, bench.Skip{Name: p, Reason: err.Error()})
+				skips = append(skips, bench.Skip{Name: p, Reason: err.Error(), Hint: "give it work in ebpf-bench.yml: benchmarks: {PROGRAM/case: {work: {run: COMMAND}}}"})
 				continue
 			}
 			out = append(out, bench.Benchmark{Name: p + "/builtin", Program: p, Packets: packets, Drain: o.Drainable(p)})

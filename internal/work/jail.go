@@ -37,10 +37,11 @@ type Jail struct {
 // initScript is the first process of a jail. It lives until the other end of its
 // standard input is closed, which is when gate ends, however that happens; the
 // kernel then kills all others. It takes the control group away, which nobody else
-// would. While it waits for cat, a shell reaps the children that were left to it.
+// would. While it waits for cat, a shell reaps the children that were left to it; where
+// somebody kills cat, only the jail ends.
 const initScript = `mount -t proc proc /proc || exit
 echo ready
-cat >/dev/null
+cat >/dev/null || exit
 kill -KILL -1
 test -n "$1" && for _ in 1 2 3 4 5 6 7 8 9; do rmdir "$1" && break; sleep 0.05; done 2>/dev/null`
 
