@@ -376,7 +376,7 @@ func (a *Attached) round(round int) ([]AttachedSample, error) {
 		}
 		s.Latency.Steal, s.Runs.Steal, s.RecursionMisses.Steal = steal, steal, steal
 		if c.Misses > 0 {
-			a.warn("%s was left out %d times in a round, since it was running on that CPU already (recursion_misses): these runs cost nothing here", c.Name, c.Misses)
+			a.warn("%s of %s was left out now and then, since it was running on that CPU already (recursion_misses): what it costs there is not in its times", a.b.Program, a.sides[i].Name)
 		}
 	}
 	return samples, nil

@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cilium/ebpf"
+	"github.com/vishvananda/netlink"
+
 	"github.com/org/ebpf-bench-gate/bench"
 	"github.com/org/ebpf-bench-gate/internal/netns"
 	"github.com/org/ebpf-bench-gate/internal/testkernel"
@@ -211,3 +214,53 @@ type idle struct{}
 func (idle) Ready(int) (Turn, error) { return idle{}, nil }
 func (idle) Do() ([]float64, error)  { return nil, nil }
 func (idle) Close() error            { return nil }
+
+// Before tcx, a classifier stays on its interface until it is taken away.
+func TestFilterHookCloses(t *testing.T) {
+	testkernel.Require(t, testkernel.BPF, testkernel.Net)
+	testkernel.NoLeaks(t)
+	ns, err := netns.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ns.Close()
+	p, err := ebpf.NewProgram(emptyLike(&ebpf.ProgramSpec{Type: ebpf.SchedCLS}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	err = netns.Do(ns, func() error {
+		lo, err := netlink.LinkByName("lo")
+		if err != nil {
+			return err
+		}
+		h, err := newFilterHook(lo.Attrs().Index, ingress)
+		if err != nil {
+			return err
+		}
+		for _, step := range []struct {
+			do   func() error
+			want int
+		}{
+			{func() error { return h.put(p) }, 1},
+			{func() error { return h.put(p) }, 1},
+			{h.close, 0},
+			{func() error { return h.put(p) }, 1},
+		} {
+			if err := step.do(); err != nil {
+				return err
+			}
+			found, err := netlink.FilterList(lo, netlink.HANDLE_MIN_INGRESS)
+			if err != nil {
+				return err
+			}
+			if len(found) != step.want {
+				t.Errorf("%d filters, want %d", len(found), step.want)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

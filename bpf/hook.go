@@ -43,26 +43,33 @@ func (h *linkHook) close() error {
 }
 
 // A filterHook is a classifier of tc's clsact, for kernels before tcx. It goes
-// with its interface.
+// with its interface, if not before.
 type filterHook struct {
 	index  int
 	parent uint32
 }
 
-func (h *filterHook) put(p *ebpf.Program) error {
-	f := &netlink.BpfFilter{
+// filter is the classifier of a program.
+func (h *filterHook) filter(fd int) *netlink.BpfFilter {
+	return &netlink.BpfFilter{
 		FilterAttrs:  netlink.FilterAttrs{LinkIndex: h.index, Parent: h.parent, Handle: 1, Protocol: unix.ETH_P_ALL, Priority: 1},
-		Fd:           p.FD(),
+		Fd:           fd,
 		Name:         "gate",
 		DirectAction: true,
 	}
+}
+
+func (h *filterHook) put(p *ebpf.Program) error {
+	f := h.filter(p.FD())
 	if err := netlink.FilterReplace(f); err != nil {
 		return fmt.Errorf("add a tc filter: %w", err)
 	}
 	return nil
 }
 
-func (h *filterHook) close() error { return nil }
+func (h *filterHook) close() error {
+	return netlink.FilterDel(h.filter(-1))
+}
 
 // newFilterHook makes the interface ready for classifiers.
 func newFilterHook(index int, mode string) (*filterHook, error) {

@@ -82,8 +82,8 @@ func (c Command) measureNoise(ctx context.Context, f runFlags, rounds int, args 
 	}
 	var measured []*stillness
 	for _, b := range benchmarks {
-		if b.Veth != nil {
-			fmt.Fprintf(c.Stderr, "skipped: %s is measured on a veth pair\n", b.Name)
+		if b.Veth != nil || b.Work != nil || b.Agent != nil {
+			fmt.Fprintf(c.Stderr, "skipped: %s is run by real work\n", b.Name)
 			continue
 		}
 		o, ok := objectOf(side, b.Program)

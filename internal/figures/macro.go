@@ -84,7 +84,8 @@ func macroVerdicts(l *lab) ([]row, error) {
 		if err != nil {
 			return rows, err
 		}
-		name, head := c.base[:2]+"→twin", (*bpf.Object)(nil)
+		var head *bpf.Object
+		name := c.base[:2] + "→twin"
 		if c.head == "" {
 			head, err = l.twin(c.base)
 		} else {
