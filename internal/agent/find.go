@@ -67,6 +67,10 @@ func (a *Agent) look() (*look, error) {
 		return nil, err
 	}
 	slices.Sort(ids)
+	if a.p != nil {
+		// Older ones are somebody else's, which it looks at.
+		ids = slices.DeleteFunc(ids, func(id uint32) bool { return id <= a.last })
+	}
 	others, err := bpf.Describe(slices.Compact(ids))
 	if err != nil {
 		return nil, err
