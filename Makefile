@@ -4,7 +4,7 @@ GO ?= go
 LINT := $(GO) tool -modfile=tools.mod golangci-lint
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-action build bench statistics lint setup clean
+.PHONY: help demo test test-kernels test-action build bench statistics lint setup clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -17,6 +17,10 @@ demo: ## set up, build, and catch a regression on the running kernel
 test: ## set up and run all tests; those of the kernel skip without root
 	@scripts/setup.sh test
 	$(GO) test -timeout 30m ./...
+
+test-kernels: ## run the kernel tests on Linux 6.12 and 6.1, in virtual machines (ARGS="-run Load bpf")
+	@scripts/setup.sh test
+	CGO_ENABLED=0 $(GO) run ./internal/kerneltest $(ARGS)
 
 test-action: ## test the GitHub Action with a real Docker engine, workflow runner and forge
 	@scripts/test-action.sh

@@ -42,6 +42,7 @@ var rooms = map[string][]string{
 	"internal/verifier":   {"bench", "bpf", "internal/render"},
 	"internal/action":     {"bench", "internal/config", "internal/build", "internal/store"},
 	"internal/statistics": {"bench", "stats", "gate"},
+	"internal/kerneltest": {"internal/vm", "internal/testkernel"},
 	"internal/record":     {"bench", "stats", "bpf", "gate", "internal/build", "internal/config", "internal/runner"},
 	"internal/figures": {"bench", "stats", "bpf", "gate", "internal/build", "internal/config", "internal/runner", "internal/netns",
 		"internal/packet", "internal/work", "internal/verifier"},

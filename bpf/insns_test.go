@@ -353,6 +353,9 @@ func TestInsnsPaths(t *testing.T) {
 
 // What the verifier cannot take with counters is told in its words.
 func TestInsnsRejected(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a million instructions in the verifier")
+	}
 	s := newTestSession(t)
 	o := assembled(asm.Instructions{
 		asm.Mov.Imm(asm.R0, 0),

@@ -47,6 +47,7 @@ if [ "$goal" != demo ]; then
 	have execsnoop || wish libbpf-tools
 	# Debian has it from 13 on: where apt does not know it, there is nothing to wish.
 	have veristat || ! apt-cache show veristat >/dev/null 2>&1 || wish veristat
+	have qemu-system-x86_64 || wish qemu-system-x86
 fi
 if [ "$goal" = ci ]; then
 	have gcc || need gcc
@@ -54,7 +55,13 @@ if [ "$goal" = ci ]; then
 	have make || need make
 	have shellcheck || wish shellcheck
 fi
-if [ $((${#needed[@]} + ${#wished[@]})) = 0 ]; then
+# The tests of other kernels ask apt for their packages, which a machine whose lists
+# were never fetched does not know.
+lists=known
+if [ "$goal" != demo ] && command -v apt-cache >/dev/null && ! compgen -G '/var/lib/apt/lists/*_Packages*' >/dev/null; then
+	lists=missing
+fi
+if [ $((${#needed[@]} + ${#wished[@]})) = 0 ] && [ "$lists" = known ]; then
 	exit 0
 fi
 
@@ -86,6 +93,7 @@ install() {
 	apt install -y --no-install-recommends "$@" >"$log" 2>&1
 }
 
+[ "$lists" = known ] || refresh
 if [ "${#needed[@]}" != 0 ]; then
 	say "installing ${needed[*]}"
 	# The second try is for lists that are missing, or older than the archive.

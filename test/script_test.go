@@ -17,19 +17,31 @@ import (
 
 	"github.com/org/ebpf-bench-gate/internal/cli"
 	"github.com/org/ebpf-bench-gate/internal/testkernel"
-	"github.com/org/ebpf-bench-gate/internal/vm"
 )
 
 func TestMain(m *testing.M) {
 	// The test binary is also the gate that the scripts run: the real command
 	// line in a process of its own, with its own signals and exit code.
-	testscript.Main(m, map[string]func(){
+	testscript.Main(cleaning{m}, map[string]func(){
 		"gate": func() {
 			os.Exit(cli.Command{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}.Main(os.Args))
 		},
 		"agent": func() { os.Exit(testkernel.Agent()) },
 	})
 }
+
+// cleaning removes what all tests share.
+type cleaning struct{ *testing.M }
+
+func (c cleaning) Run() int {
+	code := c.M.Run()
+	if sharedDir != "" {
+		_ = os.RemoveAll(sharedDir)
+	}
+	return code
+}
+
+var sharedDir string
 
 // TestScripts runs script/*.txtar. Commands beyond testscript's own:
 //
@@ -167,11 +179,11 @@ func require(ts *testscript.TestScript, neg bool, args []string) {
 
 // staticGate builds the gate that can be the first process of a virtual machine, once.
 var staticGate = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "gate-static-")
-	if err != nil {
+	var err error
+	if sharedDir, err = os.MkdirTemp("", "gate-static-"); err != nil {
 		return "", err
 	}
-	bin := filepath.Join(dir, "gate")
+	bin := filepath.Join(sharedDir, "gate")
 	cmd := exec.Command("go", "build", "-o", bin, "../cmd/gate")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -185,16 +197,8 @@ func kernels(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: kernels VERSION...")
 	}
 	t := ts.Value(theT{}).(*testing.T)
-	testkernel.Require(t, testkernel.QEMU)
 	for _, k := range args {
-		_, err := vm.FindKernel(t.Context(), k, func(text string) { ts.Logf("%s", text) })
-		switch {
-		case err == nil:
-		case os.Getenv(testkernel.EnvRequire) == "1":
-			ts.Fatalf("%v", err)
-		default:
-			t.Skip(err)
-		}
+		haveKernel(t, k)
 	}
 	bin, err := staticGate()
 	ts.Check(err)

@@ -88,9 +88,10 @@ int xdp_each(struct xdp_md *ctx)
 	return sum & 1;
 }
 
+// *value is 1. A sum that it knows keeps the verifier of 6.12 busy for ever.
 static long until_three(void *map, __u32 *key, __u64 *value, void *sum)
 {
-	*(int *)sum += 1;
+	*(int *)sum += *value;
 	return *key == 3;
 }
 
