@@ -179,8 +179,9 @@ type Sample struct {
 	// Round counts from 0. Equal rounds of two runs of a session are a pair.
 	Round int     `json:"round"`
 	Value float64 `json:"value"` // in the measure's unit
-	// Floor is the same reading of an empty program in the same round; 0 where
-	// there is none. It is shown, and scales margins; it is never subtracted
+	// Floor is the same reading of an empty program in the same round, or the median
+	// of some rounds before, where it takes as long as the program's; 0 where there is
+	// none. It is shown, and scales margins; it is never subtracted
 	// before judging.
 	Floor float64 `json:"floor,omitempty"`
 	// Twin is the reading of the same program with its code moved, as an edit of

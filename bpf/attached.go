@@ -54,6 +54,7 @@ type Attached struct {
 	worker   Worker
 	together bool
 	floor    bool // an empty program of the type is measured, too
+	floors   []float64 // what it took so far
 	rng      *rand.Rand
 	told     map[string]bool
 }
@@ -61,7 +62,8 @@ type Attached struct {
 // An AttachedSample is what one round gave of one side.
 type AttachedSample struct {
 	// Latency is run_time_ns by run_cnt, in ns a run, with what counting costs; its
-	// Floor is the empty program's.
+	// Floor is the empty program's, of this round or, where sides take turns, the
+	// median of the rounds so far that it had a turn in.
 	Latency bench.Sample
 	// Runs is run_cnt, RecursionMisses the runs that the kernel left out since the
 	// program was running on that CPU already.
@@ -326,6 +328,9 @@ func (a *Attached) Round(round int) (samples []AttachedSample, err error) {
 
 func (a *Attached) round(round int) ([]AttachedSample, error) {
 	order := a.rng.Perm(a.participants())
+	if !a.floorTurn(round) {
+		order = slices.DeleteFunc(order, func(i int) bool { return i == len(a.sides) })
+	}
 	counts := make([]Count, a.participants())
 	samples := make([]AttachedSample, len(a.sides))
 	turn := func(who []int) error {
@@ -367,12 +372,18 @@ func (a *Attached) round(round int) ([]AttachedSample, error) {
 		}
 	}
 	steal = a.s.steal() - steal
+	if a.floor && counts[len(a.sides)].Runs > 0 {
+		a.floors = append(a.floors, counts[len(a.sides)].PerRun())
+	}
 	for i := range samples {
 		c, s := counts[i], &samples[i]
 		times := float64(a.times())
 		s.Latency.Value, s.Runs.Value, s.RecursionMisses.Value = c.PerRun(), float64(c.Runs)/times, float64(c.Misses)/times
-		if a.floor {
+		switch {
+		case a.together && a.floor:
 			s.Latency.Floor = counts[len(a.sides)].PerRun()
+		case a.floor:
+			s.Latency.Floor = median(a.floors)
 		}
 		s.Latency.Steal, s.Runs.Steal, s.RecursionMisses.Steal = steal, steal, steal
 		if c.Misses > 0 {
@@ -380,6 +391,14 @@ func (a *Attached) round(round int) ([]AttachedSample, error) {
 		}
 	}
 	return samples, nil
+}
+
+// floorTurn tells whether the empty program is measured in a round. Where it has a
+// turn of its own, that takes as long as a side's, and tells less: it scales margins,
+// and is in no difference. Then it has one in the first rounds and now and then.
+func (a *Attached) floorTurn(round int) bool {
+	const first, every = 3, 8
+	return a.together || round < first || round%every == 0
 }
 
 // turn has the work done for some of the participants. Several of them have it done

@@ -130,7 +130,7 @@ func TestAttached(t *testing.T) {
 			if !strings.HasPrefix(a.Path, "socket, on ") || w.turns != 1 {
 				t.Errorf("path %q after %d turns", a.Path, w.turns)
 			}
-			got, err := a.Round(5)
+			got, err := a.Round(2)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -139,7 +139,7 @@ func TestAttached(t *testing.T) {
 			}
 			for i, x := range got {
 				// What leaves the interface is seen by its packet sockets.
-				if x.Runs.Value != 300 || x.Latency.Value <= 0 || x.Latency.Floor <= 0 || x.Latency.Round != 5 || (x.Softirq == nil) == (tt.turns == 3) {
+				if x.Runs.Value != 300 || x.Latency.Value <= 0 || x.Latency.Floor <= 0 || x.Latency.Round != 2 || (x.Softirq == nil) == (tt.turns == 3) {
 					t.Errorf("side %d: %+v", i, x)
 				}
 				if len(x.Figures) != 1 || tt.turns == 3 && (x.Figures[0].Value < 2 || x.Figures[0].Value > 4) {
@@ -150,6 +150,15 @@ func TestAttached(t *testing.T) {
 				t.Error("both sides have the figure of one turn")
 			}
 			statsOff(t, "after a round")
+			// Later, the empty program has no turn of its own in most rounds.
+			before := w.turns
+			floor := got[0].Latency.Floor
+			if got, err = a.Round(9); err != nil {
+				t.Fatal(err)
+			}
+			if want := min(tt.turns, 2); w.turns-before != want || (got[1].Latency.Floor == floor) != (tt.turns == 3) {
+				t.Errorf("%d turns in a later round, want %d; floor %g and %g", w.turns-before, want, floor, got[1].Latency.Floor)
+			}
 		})
 	}
 	for _, tt := range []struct {

@@ -9,8 +9,9 @@
 //     contents that the config gives them.
 //  2. [Static] reads what the verifier and the JIT said of a loaded program.
 //  3. A [Session] is a locked thread in a network namespace of its own, pinned
-//     to a CPU. [Session.Micro] and [Session.Macro] prepare a benchmark on it,
-//     and each Round of that is one fresh load of every side.
+//     to a CPU. [Session.Micro], [Session.Macro] and [Session.Attached] prepare a
+//     benchmark on it, and each Round of that is one fresh load of every side. A
+//     [Counter] is what counts the runs of attached programs, whoever loaded them.
 //  4. [Micro.Insns] counts the instructions that a benchmark executes, with a
 //     counter in every basic block.
 //  5. A [Watch] reads what all programs in the kernel cost, whoever loaded them,
