@@ -20,7 +20,8 @@ const (
 	MaxSamples = 1_000_000 // over all results
 	// MaxFunctions is the number of functions of one program: BPF_MAX_SUBPROGS.
 	MaxFunctions = 256
-	MaxUnit      = 16   // bytes
+	MaxUnit      = 16 // bytes
+	MaxWith      = 64
 	maxName      = 1024 // bytes
 	maxSeconds   = 1e6  // of measuring one benchmark
 )
@@ -115,6 +116,8 @@ func (r *Result) check() error {
 		return fmt.Errorf("a unit of more than %d bytes, or with control characters", MaxUnit)
 	case r.Better != "" && r.Better != Lower && r.Better != Higher:
 		return fmt.Errorf("better is %.20q, not %q or %q", r.Better, Lower, Higher)
+	case len(r.With) > MaxWith:
+		return fmt.Errorf("%d programs beside it, at most %d", len(r.With), MaxWith)
 	case len(r.Lines) > MaxLines:
 		return fmt.Errorf("%d lines, at most %d", len(r.Lines), MaxLines)
 	case !finite(r.Worst):

@@ -136,6 +136,9 @@ type Result struct {
 	// Final tells that the last look was the last that the budget allowed,
 	// and so spent what was left of alpha.
 	Final bool `json:"final,omitempty"`
+	// With are the programs that ran beside it and share its maps: it is unchanged
+	// only where they are, too.
+	With []string `json:"with,omitempty"`
 	// Path is how the program was driven: "driver", "attached", "repeat",
 	// "veth native", …
 	Path string `json:"path,omitempty"`

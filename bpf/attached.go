@@ -53,7 +53,7 @@ type Attached struct {
 	place    Place
 	worker   Worker
 	together bool
-	floor    bool // an empty program of the type is measured, too
+	floor    bool      // an empty program of the type is measured, too
 	floors   []float64 // what it took so far
 	rng      *rand.Rand
 	told     map[string]bool

@@ -83,6 +83,9 @@ func Compare(base, head *bench.Run, p Policy) *Report {
 			// How often it runs is the work's doing; all else is the program's own.
 			own := w.measure.Unit == "ns" || w.measure.Exact
 			w.Unchanged = own && unchanged(base, head, w.Program)
+			for _, with := range slices.Concat(pair.base.With, pair.head.With) {
+				w.Unchanged = w.Unchanged && unchanged(base, head, with)
+			}
 			w.prepare(unpaired, p)
 			family = append(family, w)
 		}

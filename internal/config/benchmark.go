@@ -87,6 +87,9 @@ func (r *reader) benchmark(key, n *yaml.Node, b *bench.Benchmark) {
 		"alternate": func(_, v *yaml.Node) { b.Alternate = r.boolean(v, "alternate") },
 		"with": func(_, v *yaml.Node) {
 			b.With = r.words(v, "with", func(e *yaml.Node) (string, bool) { return r.name(e, "a program") })
+			if len(b.With) > bench.MaxWith {
+				r.fail(v, "", "with has %d programs, at most %d", len(b.With), bench.MaxWith)
+			}
 		},
 	})
 	r.worked(given, b)

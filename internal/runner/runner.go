@@ -267,7 +267,7 @@ func (r *run) prepareOne(ctx context.Context, b bench.Benchmark) error {
 	kind, path, answer, warnings := l.describe()
 	for j, i := range at {
 		for _, m := range l.measures() {
-			res := &bench.Result{Benchmark: b.Name, Program: b.Program, Measure: m, Kind: kind, Path: path, Answer: answer}
+			res := &bench.Result{Benchmark: b.Name, Program: b.Program, Measure: m, Kind: kind, Path: path, Answer: answer, With: b.With}
 			if d, ok := l.(declarer); ok {
 				res.Unit, res.Better = d.declared(m)
 			}
