@@ -123,7 +123,7 @@ func (s *stager) suite(ctx context.Context, in Inputs, f config.File, n int, bas
 			return nil, none, err
 		}
 	}
-	if err := s.tools(head, at+"/head/"); err != nil {
+	if err := s.tools(head, at+"/head/", true); err != nil {
 		return nil, none, err
 	}
 	for _, t := range s.trees {
@@ -133,24 +133,27 @@ func (s *stager) suite(ctx context.Context, in Inputs, f config.File, n int, bas
 	return out, head.Revision, nil
 }
 
-// tools copies what head's build has made for the commands of benchmarks: all its
-// outputs but the objects, where there are commands. They keep their names, since
-// commands call them by these.
-func (s *stager) tools(head *build.Tree, to string) error {
-	if !slices.ContainsFunc(s.conf.Benchmarks, func(b bench.Benchmark) bool {
+// tools copies what a build has made for the commands of benchmarks, of head, or, as
+// each side has its own, for agents and loaders: all its outputs, but for benchmarks
+// the objects. They keep their names, since commands call them by these.
+func (s *stager) tools(t *build.Tree, to string, head bool) error {
+	own := slices.ContainsFunc(s.conf.Agents, func(a bench.Agent) bool { return a.Run != "" }) ||
+		slices.ContainsFunc(s.conf.Programs, func(p bench.Program) bool { return p.Loader != "" })
+	commands := head && slices.ContainsFunc(s.conf.Benchmarks, func(b bench.Benchmark) bool {
 		return b.Work != nil && b.Work.Run != "" || len(b.Setup)+len(b.Teardown) > 0
-	}) {
+	})
+	if !own && !commands {
 		return nil
 	}
-	outputs, err := head.Outputs(s.conf.Build.Outputs)
+	outputs, err := t.Outputs(s.conf.Build.Outputs)
 	if err != nil {
 		return err
 	}
 	for _, name := range outputs {
-		if path.Ext(name) == ".o" {
+		if path.Ext(name) == ".o" && !own {
 			continue
 		}
-		if err := s.copy(head, filepath.Join(head.Dir, filepath.FromSlash(name)), to+name, maxObject); err != nil {
+		if err := s.copy(t, filepath.Join(t.Dir, filepath.FromSlash(name)), to+name, maxObject); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
@@ -190,6 +193,9 @@ func (s *stager) base(ctx context.Context, out *Suite, at string, f config.File,
 		return err
 	}
 	out.Base = &side
+	if err := s.tools(t, at+"/", false); err != nil {
+		return err
+	}
 	name := path.Base(f.Path)
 	switch err := s.copy(t, filepath.Join(t.Dir, name), at+"/"+config.FileName, config.MaxSize); {
 	case errors.Is(err, fs.ErrNotExist):

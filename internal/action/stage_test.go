@@ -161,6 +161,36 @@ benchmarks: {p/a: {work: {run: bin/tool}}}
 	}
 }
 
+// Agents and loaders are each side's own, with the objects that they read.
+func TestStageAgents(t *testing.T) {
+	dir, git := checkout(t)
+	put(t, dir, "ebpf-bench.yml", `version: 1
+build: {run: "mkdir -p bin; cp version bin/p.o; echo run >bin/agent; chmod 755 bin/agent", outputs: ["bin/*", start.sh]}
+agents: {a: {run: ./start.sh}}
+benchmarks: {a/b: {work: {duration: 1s}}}
+`)
+	put(t, dir, "start.sh", "exec bin/agent\n")
+	git("add", "ebpf-bench.yml", "start.sh")
+	git("commit", "-qm", "an agent")
+	put(t, dir, "start.sh", "exec bin/agent --more\n")
+	stage := t.TempDir()
+	plan, err := Stage(t.Context(), Inputs{Workspace: dir, Config: "ebpf-bench.yml", Base: "HEAD"}, Event{}, stage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "0/base/bin/agent 0/base/bin/p.o 0/base/ebpf-bench.yml 0/base/start.sh 0/head/bin/agent 0/head/bin/p.o 0/head/ebpf-bench.yml 0/head/start.sh plan.json"
+	if got := entered(stage); got != want {
+		t.Errorf("entered: %s, want %s", got, want)
+	}
+	base, err := os.ReadFile(filepath.Join(stage, "0/base/start.sh"))
+	if err != nil || string(base) != "exec bin/agent\n" {
+		t.Errorf("base starts %q, %v", base, err)
+	}
+	if plan.Base == nil || plan.Suites[0].Base == nil {
+		t.Errorf("%+v", plan)
+	}
+}
+
 // TestStage builds both trees, and holds what enters the container.
 func TestStage(t *testing.T) {
 	dir, git := checkout(t)

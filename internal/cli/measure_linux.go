@@ -111,14 +111,15 @@ func (c Command) measurePlan(ctx context.Context, dir string) (*store.Bundle, []
 
 // stagedPlan is how a suite is measured that the action has staged.
 func (w *workspace) stagedPlan(ctx context.Context, dir string, plan *action.Plan, s action.Suite, p runner.Plan) (*runner.Plan, error) {
+	own := filepath.Join(dir, filepath.Dir(filepath.FromSlash(s.Config))) // of head
 	if s.Base != nil && plan.Base != nil {
-		side, err := w.staged(ctx, dir, "base", *s.Base, *plan.Base)
+		side, err := w.staged(ctx, dir, filepath.Join(filepath.Dir(own), "base"), "base", *s.Base, *plan.Base)
 		if err != nil {
 			return nil, err
 		}
 		p.Sides = append(p.Sides, side)
 	}
-	side, err := w.staged(ctx, dir, "head", s.Head, plan.Head)
+	side, err := w.staged(ctx, dir, own, "head", s.Head, plan.Head)
 	if err != nil {
 		return nil, err
 	}
@@ -132,9 +133,10 @@ func (w *workspace) stagedPlan(ctx context.Context, dir string, plan *action.Pla
 	return &p, err
 }
 
-// staged opens the objects of one side. Only head must have every program.
-func (w *workspace) staged(ctx context.Context, dir, name string, s action.Side, rev bench.Revision) (runner.Side, error) {
-	side := runner.Side{Name: name, Revision: rev}
+// staged opens the objects of one side, whose agents and loaders run in its own
+// directory. Only head must have every program.
+func (w *workspace) staged(ctx context.Context, dir, own, name string, s action.Side, rev bench.Revision) (runner.Side, error) {
+	side := runner.Side{Name: name, Revision: rev, Dir: own}
 	var errs []error
 	for _, o := range s.Objects {
 		objects, err := opened(filepath.Join(dir, o.File), o.Name)
@@ -144,7 +146,7 @@ func (w *workspace) staged(ctx context.Context, dir, name string, s action.Side,
 	if err := errors.Join(errs...); err != nil {
 		return side, err
 	}
-	return side, w.configure(ctx, side.Objects, filepath.Join(dir, name), name == "head")
+	return side, w.configure(ctx, side.Objects, own, name == "head")
 }
 
 // stagedPolicy is base's policy, so that nobody loosens their own gate.

@@ -26,8 +26,8 @@ import (
 //
 // Note: both at once, started in random order and counted at the same events, was
 // tried and is no better: the second to see an event finds its data in the cache, which
-// made rounds differ as much (opensnoop, 20 rounds of two identical ones on a busy host:
-// 94% intervals of ±11% in turns, and from -31 to +13% at once). And a port, a pin or an
+// made rounds differ more (opensnoop against itself, 20 rounds on a busy host: intervals
+// of -9…+12% and -11…+10% in turns, -31…+7% and -8…+13% at once). And a port, a pin or an
 // XDP hook is there once.
 type agents struct {
 	*scene
@@ -44,7 +44,9 @@ type agentSide struct {
 	at    int    // its index in the plan
 	where agent.Where
 	rows  []agentRow
-	dull  map[string]bool // programs that were found, and have no rows
+	// What the kernel says of the programs that were found.
+	programs []bench.ProgramResult
+	static   []bench.Result
 }
 
 // An agentRow is a program of an agent that is measured.
@@ -67,6 +69,8 @@ func (r *run) prepareAgent(ctx context.Context, b bench.Benchmark) error {
 	}
 	c := &benchCase{Benchmark: b, lane: l, results: make([][]*bench.Result, len(r.Sides))}
 	for _, s := range l.sides {
+		r.runs[s.at].Programs = append(r.runs[s.at].Programs, s.programs...)
+		r.runs[s.at].Results = append(r.runs[s.at].Results, s.static...)
 		for _, row := range s.rows {
 			for _, m := range agentMeasures {
 				c.results[s.at] = append(c.results[s.at], &bench.Result{
@@ -126,7 +130,7 @@ func (r *run) openAgents(ctx context.Context, b bench.Benchmark) (_ *agents, err
 		if b.Agent.Run != "" && side.Dir == "" {
 			return nil, &bench.Diagnostic{Pos: b.Agent.Pos, Message: fmt.Sprintf("%s is not a directory that agent %s could be started in", side.Name, b.Agent.Name), Hint: "--base takes a git ref or a directory"}
 		}
-		s := &agentSide{name: side.Name, at: i, where: agent.Where{Dir: side.Dir, Net: l.net, Env: l.place.Env(in, -1)}, dull: map[string]bool{}}
+		s := &agentSide{name: side.Name, at: i, where: agent.Where{Dir: side.Dir, Net: l.net, Env: l.place.Env(in, -1)}}
 		if err := l.discover(s); err != nil {
 			return nil, err
 		}
@@ -193,7 +197,6 @@ func (l *agents) discover(s *agentSide) error {
 			return false
 		}
 		dull = append(dull, row.program)
-		s.dull[row.program] = true
 		return true
 	})
 	if err != nil {
@@ -216,11 +219,10 @@ const notCountedHint = "does the work set them off? The kernel counts no tail-ca
 // known notes what the kernel says of a program: that it is there, and its static
 // measures.
 func (l *agents) known(s *agentSide, p agent.Program) {
-	out := l.run.runs[s.at]
-	if slices.ContainsFunc(out.Programs, func(o bench.ProgramResult) bool { return o.Program == p.Name }) {
-		return // of an object, or of an agent that is measured, too
+	if slices.ContainsFunc(l.run.runs[s.at].Programs, func(o bench.ProgramResult) bool { return o.Program == p.Name }) {
+		return // of an object, or of another benchmark
 	}
-	out.Programs = append(out.Programs, bench.ProgramResult{Program: p.Name, Object: "agent " + l.b.Agent.Name, Type: p.Type, Outcome: bench.Accepted})
+	s.programs = append(s.programs, bench.ProgramResult{Program: p.Name, Object: "agent " + l.b.Agent.Name, Type: p.Type, Outcome: bench.Accepted})
 	if len(p.IDs) > 1 {
 		return // of two programs of one name, whose?
 	}
@@ -231,7 +233,7 @@ func (l *agents) known(s *agentSide, p agent.Program) {
 	for i := range results {
 		results[i].Benchmark, results[i].Program = p.Name, p.Name
 	}
-	out.Results = append(out.Results, results...)
+	s.static = append(s.static, results...)
 }
 
 // least is how often a program has to run in a round.
