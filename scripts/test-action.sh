@@ -142,16 +142,19 @@ ready() { docker image inspect "$1" >/dev/null 2>&1 || timeout 120 docker pull -
 make_images() {
 	ready "$base_image" || quietly "making $base_image" make_base
 	ready "$go_image" || quietly "making $go_image" make_go
+	quietly "building gate" make_image build "$image-build" # named, or it would not be there the next time
 	quietly "building the image" make_image full "$image"
 	quietly "building the small image" make_image slim "$image-slim"
 	# Layers of earlier tests.
 	docker image prune --force >/dev/null
 }
 
+# These programs need not be fast, and are compiled in half the time so.
+quick='all=-l -dwarf=false'
 # Cached programs carry their versions in their names.
 act=$cache/bin/act-$act_version
 make_act() {
-	GOBIN=$work/bin GOFLAGS=-mod=mod CGO_ENABLED=0 "${nice[@]}" go install "github.com/nektos/act@$act_version"
+	GOBIN=$work/bin GOFLAGS=-mod=mod CGO_ENABLED=0 "${nice[@]}" go install -gcflags "$quick" -ldflags "-s -w" "github.com/nektos/act@$act_version"
 	mv "$work/bin/act" "$act"
 }
 gitea=$cache/bin/gitea-$gitea_version
@@ -161,8 +164,7 @@ gitea_source() {
 make_gitea() {
 	cp -r "$(gitea_source)" "$work/gitea"
 	chmod -R u+w "$work/gitea"
-	# SQLite need not be fast, and takes gcc a minute where it is made so.
-	(cd "$work/gitea" && CGO_ENABLED=1 CGO_CFLAGS=-O0 "${nice[@]}" go build -trimpath -tags "sqlite sqlite_unlock_notify" \
+	(cd "$work/gitea" && CGO_ENABLED=1 CGO_CFLAGS=-O0 "${nice[@]}" go build -trimpath -gcflags "$quick" -tags "sqlite sqlite_unlock_notify" \
 		-ldflags "-s -w -X main.Version=${gitea_version#v}" -o "$work/gitea.new" .)
 	mv "$work/gitea.new" "$gitea"
 	rm -rf "$work/gitea"
