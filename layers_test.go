@@ -47,7 +47,7 @@ var rooms = map[string][]string{
 	"internal/figures": {"bench", "stats", "bpf", "gate", "internal/build", "internal/config", "internal/runner", "internal/netns",
 		"internal/packet", "internal/work", "internal/verifier"},
 	"internal/cli": {"bench", "stats", "bpf", "gate", "internal/packet", "internal/config", "internal/build",
-		"internal/store", "internal/render", "internal/cover", "internal/github", "internal/runner", "internal/action", "internal/agent", "internal/vm", "internal/verifier", "internal/adapter"},
+		"internal/store", "internal/render", "internal/cover", "internal/github", "internal/runner", "internal/action", "internal/agent", "internal/work", "internal/vm", "internal/verifier", "internal/adapter"},
 	"cmd":      {"internal/cli"},
 	"examples": {},
 	"scripts":  {},

@@ -18,6 +18,7 @@ import (
 	"github.com/org/ebpf-bench-gate/internal/config"
 	"github.com/org/ebpf-bench-gate/internal/runner"
 	"github.com/org/ebpf-bench-gate/internal/store"
+	"github.com/org/ebpf-bench-gate/internal/work"
 )
 
 // measureStaged is the verb of the measuring container: it measures a directory
@@ -38,6 +39,7 @@ func (c Command) measureStaged() *cobra.Command {
 				_, _ = io.Copy(io.Discard, c.Stdin)
 				cancel()
 			}()
+			work.MountHooks()
 			bundle, failures, err := c.measurePlan(ctx, args[0])
 			if err != nil {
 				return unmeasured(err)

@@ -64,7 +64,10 @@ func TestScenario(t *testing.T) {
 	code, report := r.compare(base, head)
 	if m := regexp.MustCompile(`measured in (\S+)`).FindStringSubmatch(log); m != nil {
 		took, err := time.ParseDuration(m[1])
-		t.Logf("from docker run to the verdict of the example suite: %s (to be at most 1m0s) %v", (took + time.Since(start)).Round(100*time.Millisecond), err)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("from docker run to the verdict of the example suite: %s (to be at most 1m0s)", (took + time.Since(start)).Round(100*time.Millisecond))
 	}
 	t.Logf("v2 to v3:\n%s", report)
 	if code != 1 || !strings.Contains(report, "fun_xdp/worst") {

@@ -201,7 +201,9 @@ func (r *runner) command(event, payload string, args ...string) *exec.Cmd {
 		"--local-repository", "org/ebpf-bench-gate@v1=" + published(r.t),
 		"--local-repository", uploadAction + "=" + filepath.Join(r.top(), "scripts/action/testdata/upload-artifact"),
 	}, args...)
-	cmd := exec.Command(os.Getenv("GATE_TEST_ACT"), args...)
+	// act gives a step a terminal, and closes it before it has read what a step says
+	// that fails. Where there are no terminals it reads a pipe, to the end.
+	cmd := exec.Command("unshare", append([]string{"--mount", "--propagation", "private", "sh", "-c", `mount --bind /dev/null /dev/ptmx && exec "$0" "$@"`, os.Getenv("GATE_TEST_ACT")}, args...)...)
 	cmd.Dir = r.repo
 	cmd.Env = append(os.Environ(), "HOME="+r.home, "XDG_CONFIG_HOME="+r.home, "XDG_CACHE_HOME="+r.home, "NODE_PATH="+os.Getenv("GATE_TEST_CLIENT"))
 	return cmd
