@@ -122,6 +122,7 @@ func TestInsnsByHand(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			if tt.name == "may_goto" {
 				testkernel.Require(t, testkernel.BPF)
+				needsLinux(t, 6, 9)
 				tt.insns[1] = tt.insns[1].WithSymbol("again")
 			}
 			in, _ := insnsOf(t, s, assembled(tt.insns), bench.Benchmark{Program: "x", Packets: ipv4(2)})
@@ -339,6 +340,9 @@ func TestInsnsPaths(t *testing.T) {
 		}
 	}
 	for _, program := range []string{"xdp_encap", "xdp_shrink", "xdp_frags", "tc_encap", "socket_len", "cgroup_pass", "lwt_pass", "dissect", "lookup", "filter", "raw_switch", "sys"} {
+		if program == "filter" && thisHost().kernel().less(version{6, 4}) {
+			continue // Linux 6.4 has them
+		}
 		b := bench.Benchmark{Program: program, Packets: ipv4(3)}
 		if strings.HasPrefix(o.Type(program), "raw") || program == "lookup" || program == "sys" {
 			b.Packets = nil

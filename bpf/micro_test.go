@@ -31,6 +31,15 @@ func compile(t testing.TB, src string) *Object {
 	return o
 }
 
+// needsLinux skips on older kernels, where what is tested is not there. (Anything that
+// can be found out by doing it is asked of package testkernel.)
+func needsLinux(t testing.TB, major, minor int) {
+	t.Helper()
+	if v := thisHost().kernel(); v.less(version{major, minor}) {
+		t.Skipf("Linux %v, needs %d.%d", v, major, minor)
+	}
+}
+
 func newTestSession(t testing.TB) *Session {
 	t.Helper()
 	testkernel.Require(t, testkernel.BPF, testkernel.TestRun, testkernel.Net)
@@ -89,6 +98,9 @@ func TestMicroTypes(t *testing.T) {
 		{"sys", nil, "single", "3"},
 	} {
 		t.Run(tc.program, func(t *testing.T) {
+			if tc.program == "filter" {
+				needsLinux(t, 6, 4)
+			}
 			b := bench.Benchmark{Name: tc.program + "/case", Program: tc.program, Packets: tc.packets, Repeat: 300}
 			m, err := s.Micro(b, Side{"base", o}, Side{"head", o})
 			if err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -91,22 +92,12 @@ func (r *results) line(l string) {
 	}
 }
 
-// ended notes the end of a package. One that fails without a failing test has
+// ended notes the end of a package. One that does not say itself that it failed has
 // crashed.
 func (r *results) ended(pkg, how string) {
-	for i, p := range r.open {
-		if p == pkg {
-			r.open = append(r.open[:i], r.open[i+1:]...)
-			break
-		}
-	}
-	if how == "ok" {
-		return
-	}
-	for _, f := range r.failed {
-		if f.pkg == pkg {
-			return
-		}
+	r.open = slices.DeleteFunc(r.open, func(p string) bool { return p == pkg })
+	if how == "ok" || slices.Contains(r.pending, "FAIL") {
+		return // it said so itself, and which tests failed
 	}
 	r.failed = append(r.failed, outcome{pkg, how, r.pending})
 }
