@@ -13,6 +13,7 @@ import (
 // are not what they should be. Each runs as a job does, and is refused with a reason;
 // nothing of the host gets into the container or out of it.
 func TestPullRequestEscapes(t *testing.T) {
+	needsEngine(t)
 	needsRunner(t)
 	const program = "version: 1\nbuild: {run: 'COMMAND'}\nprograms: {fun_xdp: {object: OBJECT}}\nbenchmarks: {fun_xdp/worst: {MORE}}\n"
 	secret := filepath.Join(t.TempDir(), "secret.o")
