@@ -32,7 +32,7 @@ func guestMain() {
 		fmt.Println(err)
 		os.Exit(1)
 	}
-	if err := testAll(port); err != nil {
+	if err = testAll(port); err != nil {
 		err = port.Fail(err)
 	} else {
 		err = port.Result(nil)

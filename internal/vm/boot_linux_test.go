@@ -64,7 +64,7 @@ func guestMain(args []string) {
 	case "exit":
 		os.Exit(3)
 	case "hang":
-		for {
+		for spins := 0; ; spins++ {
 		}
 	}
 }

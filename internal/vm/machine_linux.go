@@ -236,7 +236,7 @@ func (g *guest) watch(ctx context.Context) ([]byte, error) {
 	go func() { ended <- g.cmd.Wait() }()
 	stop := func() {
 		_ = g.cmd.Process.Kill()
-		<-ended
+		_ = <-ended // that it was killed
 	}
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()

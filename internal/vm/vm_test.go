@@ -125,7 +125,7 @@ linux-image-6.8.0-40-kvm - x
 // bzImage wraps a payload as the boot protocol says.
 func bzImage(payload []byte, size uint32) []byte {
 	const sects = 2
-	b := make([]byte, (sects+1)*512)
+	b := make([]byte, (sects+1)*512, (sects+1)*512+16+len(payload)+4)
 	b[0x1f1] = sects
 	copy(b[0x202:], "HdrS")
 	binary.LittleEndian.PutUint16(b[0x206:], 0x20f)

@@ -50,7 +50,7 @@ policy: {budget: 15s, latency: {fail: 900%}, runs: {fail: 900%}}
 	_, head := r.bundle("ebpf-bench.run.default.main.test.1")
 	seen := map[string]bool{}
 	for _, res := range head.Results {
-		seen[res.Benchmark+" "+string(res.Measure)] = len(res.Samples) > 0
+		seen[res.Benchmark+" "+res.Measure] = len(res.Samples) > 0
 	}
 	if !seen["on_exec/shell latency"] || !seen["sent/udp latency"] || len(head.Skipped) > 0 {
 		t.Errorf("%v, skipped %v\n%s", seen, head.Skipped, log)
