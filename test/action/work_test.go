@@ -111,3 +111,37 @@ func TestPullRequestLooksAround(t *testing.T) {
 	}
 	noContainers(t)
 }
+
+// TestPullRequestWritesTheRuns has an agent of a stranger's, which is root beside gate in
+// the container, write into the pipe by which the runs leave it. It could make up
+// numbers of its own; it gets no more out than runs that are checked.
+func TestPullRequestWritesTheRuns(t *testing.T) {
+	needsEngine(t)
+	const into = `for p in /proc/[0-9]*; do [ "$(cat $p/comm)" = gate ] && COMMAND >$p/fd/1; done; sleep 60`
+	for _, tt := range []struct{ name, command, want string }{
+		{"a flood", "head -c 6000000 /dev/urandom", "the measuring container wrote more than 5 MB"},
+		{"no runs", "echo '::set-output name=verdict::pass'", "not a packed file"},
+		{"runs before the runs", `sh -c "echo '{\"schema\":1}' | gzip"`, "data after the runs"},
+		{"a bomb", `sh -c "head -c 200000000 /dev/zero | gzip"`, "more than 50 MB inflated"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := newRunner(t)
+			r.withWorkflow()
+			r.write("agent.sh", strings.Replace(into, "COMMAND", tt.command, 1))
+			r.write("ebpf-bench.yml", `version: 1
+build: {run: "true", outputs: [agent.sh]}
+agents: {evil: {run: sh ./agent.sh, ready: {within: 3s}}}
+benchmarks: {evil/idle: {work: {duration: 1s}}}
+`)
+			r.commit("measure")
+			log, ok := r.run("push", r.event(map[string]any{"ref": "refs/heads/main"}))
+			if ok || !strings.Contains(log, tt.want) {
+				t.Errorf("ok %t, does not say %q:\n%s", ok, tt.want, log)
+			}
+			if strings.Contains(log, "uploaded") {
+				t.Errorf("something was uploaded:\n%s", log)
+			}
+		})
+	}
+	noContainers(t)
+}
