@@ -23,6 +23,12 @@ func TestInterrupted(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer m.Close()
+	first, err := m.Round(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Longer than a reading takes, wherever this runs, or none would ever end.
+	every := max(5*time.Millisecond, time.Duration(2*first[0].Value*float64(m.b.Repeat)))
 	var tid int
 	if err := s.do(func() error { tid = unix.Gettid(); return nil }); err != nil {
 		t.Fatal(err)
@@ -34,7 +40,7 @@ func TestInterrupted(t *testing.T) {
 			select {
 			case <-stop:
 				return
-			case <-time.After(5 * time.Millisecond):
+			case <-time.After(every):
 				// The signal that Go's scheduler sends itself, and ignores.
 				_ = unix.Tgkill(unix.Getpid(), tid, unix.SIGURG)
 			}

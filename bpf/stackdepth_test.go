@@ -156,8 +156,10 @@ func TestStackBeforeTailCalls(t *testing.T) {
 		accepted bool
 		want     float64
 	}{
-		{[]int{240, 200}, true, 240},
-		{[]int{128, 112, 8}, true, 240},
+		// Older kernels round to 32: 240 is 256 there, and 128 and 112 are, too.
+		{[]int{240, 200}, roundsTo16(), 240},
+		{[]int{128, 112, 8}, roundsTo16(), 240},
+		{[]int{224, 200}, true, 224},
 		{[]int{256, 8}, false, 0},
 		{[]int{128, 128, 8}, false, 0},
 	} {
@@ -211,8 +213,12 @@ SEC("tc") int with_loop(struct __sk_buff *c) {
 		}
 		values[name] = v.Values
 	}
-	if got := values["with_timer"][bench.MaxStackDepth]; got != 304 {
-		t.Errorf("with_timer: max_stack_depth %v, want the callback's 304", got)
+	want := 304.0
+	if !roundsTo16() {
+		want = 320
+	}
+	if got := values["with_timer"][bench.MaxStackDepth]; got != want {
+		t.Errorf("with_timer: max_stack_depth %v, want the callback's %v", got, want)
 	}
 	if got, main := values["with_loop"][bench.MaxStackDepth], 256.0; got < main+112 || got > 512 {
 		t.Errorf("with_loop: max_stack_depth %v, want more than %v", got, main+112)
@@ -277,7 +283,7 @@ SEC("xdp") int bad(struct xdp_md *c) { return *(int *)(long)c->data; }
 		if _, ok := v.Values[bench.XlatedInsns]; ok {
 			t.Errorf("a rejected program has %v", v.Values)
 		}
-		if traced := strings.Contains(strings.Join(v.LogTail, "\n"), "R1=ctx()"); traced != trace {
+		if traced := strings.Contains(strings.Join(v.LogTail, "\n"), "R1=ctx("); traced != trace {
 			t.Errorf("trace %v: log\n%s", trace, strings.Join(v.LogTail, "\n"))
 		}
 	}

@@ -232,8 +232,12 @@ func (g *guest) watch(ctx context.Context) ([]byte, error) {
 		b, err := g.listen()
 		said <- answer{b, err}
 	}()
-	ended := make(chan error, 1)
-	go func() { ended <- g.cmd.Wait() }()
+	ended := make(chan struct{})
+	var how error // set when it has ended
+	go func() {
+		defer close(ended)
+		how = g.cmd.Wait()
+	}()
 	stop := func() {
 		_ = g.cmd.Process.Kill()
 		_ = <-ended // that it was killed
@@ -253,8 +257,8 @@ func (g *guest) watch(ctx context.Context) ([]byte, error) {
 				return nil, g.crash(a.err.Error(), a.err)
 			}
 			// The port is closed: QEMU ends, and its console says why.
-			err := <-ended
-			return nil, g.crash(g.reason(err), nil)
+			<-ended
+			return nil, g.crash(g.reason(how), nil)
 		case <-ctx.Done():
 			stop()
 			return nil, context.Cause(ctx)

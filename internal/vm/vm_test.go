@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -131,8 +132,7 @@ func bzImage(payload []byte, size uint32) []byte {
 	binary.LittleEndian.PutUint16(b[0x206:], 0x20f)
 	binary.LittleEndian.PutUint32(b[0x248:], 16)
 	binary.LittleEndian.PutUint32(b[0x24c:], uint32(len(payload)+4))
-	b = append(b, make([]byte, 16)...)
-	b = append(b, payload...)
+	b = slices.Concat(b, make([]byte, 16), payload)
 	return binary.LittleEndian.AppendUint32(b, size)
 }
 
