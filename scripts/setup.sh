@@ -48,6 +48,7 @@ if [ "$goal" != demo ]; then
 	# Debian has it from 13 on: where apt does not know it, there is nothing to wish.
 	have veristat || ! apt-cache show veristat >/dev/null 2>&1 || wish veristat
 	have qemu-system-x86_64 || wish qemu-system-x86
+	have tcpreplay || wish tcpreplay # make bench sends packets beside it
 fi
 if [ "$goal" = ci ]; then
 	have gcc || need gcc
