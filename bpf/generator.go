@@ -40,9 +40,9 @@ type TrafficOptions struct {
 	// Rate is packets a second; 0 is as fast as they go.
 	Rate float64
 	// Live sends XDP frames, by test runs of a program that redirects them
-	// (BPF_F_TEST_XDP_LIVE_FRAMES, Linux 5.18, b530e9e1063e): some times as fast
-	// as a socket, but they are taken only where the other end runs a native XDP
-	// program, and each packet is sent many times in a row.
+	// (BPF_F_TEST_XDP_LIVE_FRAMES, Linux 5.18, b530e9e1063e). They are taken only
+	// where the other end runs a native XDP program, and each packet is sent many
+	// times in a row. On a veth pair of Linux 6.18 they were half as fast as a socket.
 	Live bool
 }
 
