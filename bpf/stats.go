@@ -122,26 +122,33 @@ func parseUsage(text []byte) (usage, error) {
 	return u, nil
 }
 
-// agreed reads fdinfo and struct bpf_prog_info, which must tell the same. A run
-// may come between the two readings, so a difference counts only if it stays.
+// agreed reads struct bpf_prog_info between two readings of fdinfo. Counts only grow,
+// and what everybody's work runs (a tracepoint of the whole host) grows meanwhile: so
+// the two agree where what is told in the middle lies between.
 func (m *meter) agreed() (usage, error) {
-	const tries = 5
-	var u, info usage
-	for range tries {
-		var err error
-		if u, err = m.read(); err != nil {
-			return usage{}, err
-		}
-		st, err := m.prog.Stats()
-		if err != nil {
-			return usage{}, fmt.Errorf("read run counts from bpf_prog_info: %w", err)
-		}
-		if info = (usage{uint64(st.Runtime), st.RunCount, st.RecursionMisses}); u == info {
-			return u, nil
-		}
+	before, err := m.read()
+	if err != nil {
+		return usage{}, err
 	}
-	return usage{}, fmt.Errorf("fdinfo counts %d runs in %d ns and bpf_prog_info %d in %d ns: other work runs the program, or this kernel's counts cannot be trusted",
-		u.runs, u.ns, info.runs, info.ns)
+	st, err := m.prog.Stats()
+	if err != nil {
+		return usage{}, fmt.Errorf("read run counts from bpf_prog_info: %w", err)
+	}
+	after, err := m.read()
+	if err != nil {
+		return usage{}, err
+	}
+	info := usage{uint64(st.Runtime), st.RunCount, st.RecursionMisses}
+	if !info.between(before, after) {
+		return usage{}, fmt.Errorf("fdinfo counts %d to %d runs in %d to %d ns and bpf_prog_info meanwhile %d in %d ns: this kernel's counts cannot be trusted",
+			before.runs, after.runs, before.ns, after.ns, info.runs, info.ns)
+	}
+	return info, nil
+}
+
+// between tells that each number is one of a to b.
+func (u usage) between(a, b usage) bool {
+	return a.ns <= u.ns && u.ns <= b.ns && a.runs <= u.runs && u.runs <= b.runs && a.misses <= u.misses && u.misses <= b.misses
 }
 
 // notCounted is what to look at when a program that did run has no runs: the
