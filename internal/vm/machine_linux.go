@@ -240,7 +240,7 @@ func (g *guest) watch(ctx context.Context) ([]byte, error) {
 	}()
 	stop := func() {
 		_ = g.cmd.Process.Kill()
-		_ = <-ended // that it was killed
+		<-ended
 	}
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
