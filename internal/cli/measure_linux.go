@@ -39,7 +39,7 @@ func (c Command) measureStaged() *cobra.Command {
 				_, _ = io.Copy(io.Discard, c.Stdin)
 				cancel()
 			}()
-			work.MountHooks()
+			work.MountCgroups()
 			bundle, failures, err := c.measurePlan(ctx, args[0])
 			if err != nil {
 				return unmeasured(err)

@@ -62,7 +62,7 @@ type run struct {
 	jobs                            map[string]job
 }
 
-// call asks the part of the forge that runners speak with.
+// runnerCall asks the part of the forge that runners speak with.
 func (f *forge) runnerCall(method string, in, out any) {
 	f.t.Helper()
 	data, err := json.Marshal(in)

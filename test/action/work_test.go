@@ -8,7 +8,7 @@ import (
 )
 
 // hooks are programs that hang at something that a container has not by itself:
-// tracefs, a control group.
+// tracefs, a control group of version 2.
 const hooks = `#include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 
