@@ -173,7 +173,7 @@ func (a *Agent) ready(ctx context.Context) error {
 	}
 	const poll = 20 * time.Millisecond
 	end := time.Now().Add(within)
-	since, mark := time.Now(), ""
+	since, ids, most := time.Now(), "", 0
 	for {
 		if err := ctx.Err(); err != nil {
 			return context.Cause(ctx)
@@ -189,8 +189,9 @@ func (a *Agent) ready(ctx context.Context) error {
 			return a.fail(err, "")
 		}
 		now := time.Now()
-		if l.mark != mark {
-			mark, since = l.mark, now
+		// An agent that looks at its maps again and again is ready all the same.
+		if l.ids != ids || l.descriptors > most {
+			ids, most, since = l.ids, max(most, l.descriptors), now
 		}
 		for len(waits) > 0 && waits[0].holds() {
 			waits, since = waits[1:], now

@@ -71,6 +71,7 @@ func TestAgent(t *testing.T) {
 		{name: "late, and expected", spec: bench.Agent{Run: ours("-late 1s a b"), Programs: []string{"b"}, Ready: bench.Ready{Stable: 10 * time.Millisecond}}, programs: "b", others: "a"},
 		{name: "late, and patience", spec: bench.Agent{Run: ours("-late 500ms a b"), Ready: bench.Ready{Stable: 3 * time.Second}}, programs: "a b"},
 		{name: "when it says so", spec: bench.Agent{Run: ours("-late 500ms a b"), Ready: bench.Ready{Log: "^agent: ready$", Stable: 10 * time.Millisecond}}, programs: "a b"},
+		{name: "looks at its programs again and again", spec: bench.Agent{Run: self + " agent a & while sleep 0.02; do bpftool prog show >/dev/null; done"}, programs: "a"},
 		{
 			name:     "when a command says so",
 			spec:     bench.Agent{Run: "(sleep 0.5; touch $GATE_TMP/ready) & " + ours("a"), Ready: bench.Ready{Command: "test -e $GATE_TMP/ready"}},

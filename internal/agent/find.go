@@ -15,8 +15,9 @@ import (
 // A look is what was found of an agent at one time.
 type look struct {
 	programs []Program
-	// mark changes while programs come, go and are attached.
-	mark string
+	ids      string // of the programs
+	// descriptors of eBPF objects grow in number while programs are attached.
+	descriptors int
 	// missing are names that are expected.
 	missing []string
 }
@@ -75,10 +76,9 @@ func (a *Agent) look() (*look, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &look{programs: group(append(infos, others...))}
-	l.mark = fmt.Sprint(descriptors)
+	l := &look{programs: group(append(infos, others...)), descriptors: descriptors}
 	for _, p := range l.programs {
-		l.mark += fmt.Sprint(" ", p.IDs)
+		l.ids += fmt.Sprint(p.IDs)
 	}
 	for _, want := range a.spec.Programs {
 		if !slices.ContainsFunc(l.programs, func(p Program) bool { return p.is(want) }) {

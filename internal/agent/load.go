@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/org/ebpf-bench-gate/bench"
 )
 
@@ -17,7 +19,8 @@ import (
 // it.
 func Load(ctx context.Context, program, command string, at Where) (id uint32, unload func(), err error) {
 	at.Alone = true
-	spec := bench.Agent{Name: program, Run: command, Programs: []string{program}, Stop: bench.Stop{Within: 2 * time.Second}}
+	const patience = 2 * time.Second
+	spec := bench.Agent{Name: program, Run: command, Programs: []string{program}}
 	a, err := start(ctx, "the loader of "+program, spec, at)
 	if err != nil {
 		return 0, nil, err
@@ -28,5 +31,6 @@ func Load(ctx context.Context, program, command string, at Where) (id uint32, un
 		_ = a.discard()
 		return 0, nil, err
 	}
-	return found[0].IDs[0], func() { _, _ = a.Stop() }, nil
+	// What it leaves behind is not looked for: the caller may still have it.
+	return found[0].IDs[0], func() { _, _ = a.end(unix.SIGTERM, patience) }, nil
 }
