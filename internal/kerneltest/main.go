@@ -33,8 +33,8 @@ import (
 	"github.com/org/ebpf-bench-gate/internal/vm"
 )
 
-// packages are those whose tests ask a kernel, and take no more than minutes where
-// everything is thirty times as slow. Others may be named.
+// packages are those whose tests ask a kernel, and take no more than minutes on an
+// emulated CPU. Others may be named.
 var packages = []string{"bpf", "internal/testkernel"}
 
 // envObjects names a directory with what clang made, where the tests have run on this
