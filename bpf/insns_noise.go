@@ -112,8 +112,9 @@ func varies(ins *asm.Instruction) bool {
 // every such helper that was called.
 func (in *instrumented) suspects(a, b []uint64) string {
 	names := map[string]bool{}
+	same := slices.Equal(a, b)
 	for _, p := range in.programs {
-		for _, name := range p.culprits(a[p.first:], b[p.first:]) {
+		for _, name := range p.culprits(a[p.first:], b[p.first:], same) {
 			names[name] = true
 		}
 	}
@@ -164,8 +165,10 @@ type taint struct {
 
 // culprits finds the varying calls that decide the branches at which two runs
 // parted: those that what the branch compares was computed from, in registers and
-// spilled ones. What went through a map or another program is not followed.
-func (p counted) culprits(a, b []uint64) []string {
+// spilled ones. What went through a map or another program is not followed. Where
+// all blocks ran as often in both, by chance, though not for the same packets, any
+// branch that went both ways may be one.
+func (p counted) culprits(a, b []uint64, same bool) []string {
 	f := p.flow
 	bit := map[int]uint64{} // by instruction
 	inside := make([]uint64, len(f.functions))
@@ -190,10 +193,16 @@ func (p counted) culprits(a, b []uint64) []string {
 	}
 	step := func(t taint, i int) taint { return f.spread(t, i, bit[i], inside) }
 	before := forward(f, join, step)
-	differs := func(to int) bool { return f.of[to] < len(f.blocks) && a[f.of[to]] != b[f.of[to]] }
+	parted := func(blk int) bool {
+		next := f.successors(blk)
+		if same {
+			return !slices.ContainsFunc(next, func(to int) bool { return f.of[to] < len(f.blocks) && a[f.of[to]] == 0 })
+		}
+		return slices.ContainsFunc(next, func(to int) bool { return f.of[to] < len(f.blocks) && a[f.of[to]] != b[f.of[to]] })
+	}
 	var found uint64
 	for blk, bl := range f.blocks {
-		parts := conditional(f.insns[bl.end-1].OpCode) && slices.ContainsFunc(f.successors(blk), differs)
+		parts := conditional(f.insns[bl.end-1].OpCode) && parted(blk)
 		t := before[blk]
 		for i := bl.start; i < bl.end; i++ {
 			ins := &f.insns[i]

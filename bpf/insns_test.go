@@ -245,6 +245,21 @@ func TestInsnsNotExact(t *testing.T) {
 	}
 }
 
+// Two loads may by chance execute every block as often, for other packets.
+func TestSuspectsOfEqualCounts(t *testing.T) {
+	in, err := compile(t, "testdata/insns.bpf.c").instrument("xdp_late")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := make([]uint64, in.counters)
+	for i := range all {
+		all[i] = 40
+	}
+	if got := in.suspects(all, all); !strings.Contains(got, "bpf_ktime_get_ns (insns.bpf.c:") || strings.Count(got, "bpf_") != 1 {
+		t.Errorf("suspects %q, want bpf_ktime_get_ns alone", got)
+	}
+}
+
 // One more instruction on the path is one more for each of its executions.
 func TestInsnsOneMore(t *testing.T) {
 	s := newTestSession(t)
