@@ -39,6 +39,7 @@ var rooms = map[string][]string{
 	"internal/agent":      {"bench", "bpf"},
 	"internal/runner":     {"bench", "bpf", "gate", "internal/agent", "internal/work"},
 	"internal/cover":      {"bench"},
+	"internal/symbol":     {},
 	"internal/verifier":   {"bench", "bpf", "internal/render"},
 	"internal/action":     {"bench", "internal/config", "internal/build", "internal/store"},
 	"internal/statistics": {"bench", "stats", "gate"},
