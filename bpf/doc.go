@@ -16,7 +16,9 @@
 //     counter in every basic block.
 //  5. A [Watch] reads what all programs in the kernel cost, whoever loaded them,
 //     and [Holders] tells which processes hold which.
-//  6. [Testbed], [Warnings] and [Doctor] describe the machine: what numbers
+//  6. A [Profiler] samples what the CPUs run, or where threads wait, as addresses of
+//     both stacks.
+//  7. [Testbed], [Warnings] and [Doctor] describe the machine: what numbers
 //     depend on, what makes them noisy, and what can be measured. [LockHost]
 //     keeps a second run waiting.
 //

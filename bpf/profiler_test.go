@@ -1,0 +1,405 @@
+//go:build linux
+
+package bpf
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"reflect"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/org/ebpf-bench-gate/internal/testkernel"
+)
+
+// envLoad makes the test binary one of the loads, which never end by themselves.
+const envLoad = "GATE_TEST_LOAD"
+
+var loads = map[string]func(){
+	"spin": func() { ready(); spin() },
+	"nap":  func() { ready(); nap() },
+	"parent": func() {
+		c := exec.Command("/proc/self/exe")
+		c.Env = append(os.Environ(), envLoad+"=spin")
+		c.SysProcAttr = &unix.SysProcAttr{Pdeathsig: unix.SIGKILL}
+		c.Stdout = os.Stdout
+		runtime.LockOSThread()
+		if err := c.Start(); err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		_ = c.Wait()
+	},
+	"threads": func() {
+		var all sync.WaitGroup
+		for range manyThreads {
+			all.Add(1)
+			go func() {
+				runtime.LockOSThread()
+				all.Done()
+				nap()
+			}()
+		}
+		all.Wait()
+		ready()
+		select {}
+	},
+}
+
+const manyThreads = 2000
+
+func ready() { fmt.Println("ready") }
+
+var sink uint64
+
+//go:noinline
+func spin() {
+	for i := uint64(1); ; i++ {
+		sink += i * i
+	}
+}
+
+//go:noinline
+func nap() {
+	for {
+		ts := unix.NsecToTimespec(int64(3 * time.Millisecond))
+		_ = unix.Nanosleep(&ts, nil)
+	}
+}
+
+// startLoad starts a load and waits until it is at work.
+func startLoad(t testing.TB, name string) (pid int) {
+	t.Helper()
+	c := exec.Command("/proc/self/exe")
+	c.Env = append(os.Environ(), envLoad+"="+name)
+	c.SysProcAttr = &unix.SysProcAttr{Setpgid: true}
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = unix.Kill(-c.Process.Pid, unix.SIGKILL)
+		_ = c.Wait()
+	})
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "ready\n" {
+		t.Fatalf("the load %s said %q, %v", name, line, err)
+	}
+	return c.Process.Pid
+}
+
+// within tells whether an address is in a function of this binary, which loads are, too.
+func within(addr uint64, f any) bool {
+	fn := runtime.FuncForPC(uintptr(addr))
+	return fn != nil && fn.Entry() == runtime.FuncForPC(reflect.ValueOf(f).Pointer()).Entry()
+}
+
+// profile samples until enough says so; that it never does fails the test.
+func profile(t testing.TB, o ProfilerOptions, enough func([]StackSample) bool, pids ...int) ([]StackSample, ProfilerStats) {
+	t.Helper()
+	p, err := NewProfiler(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	for _, pid := range pids {
+		if err := p.Track(pid); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	const patience = 30 * time.Second
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	var all []StackSample
+	stats, err := p.Run(ctx, ProfilerHandler{Sample: func(s *StackSample) {
+		c := *s
+		c.Kernel, c.User = slices.Clone(s.Kernel), slices.Clone(s.User)
+		if all = append(all, c); enough(all) {
+			cancel()
+		}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
+		t.Fatalf("not enough in %v: %d samples", patience, len(all))
+	}
+	return all, stats
+}
+
+func atLeast(n int) func([]StackSample) bool {
+	return func(all []StackSample) bool { return len(all) >= n }
+}
+
+func countOf(all []StackSample, is func(StackSample) bool) (n int) {
+	for _, s := range all {
+		if is(s) {
+			n++
+		}
+	}
+	return n
+}
+
+// What is busiest is what is sampled most, with its name, its numbers and its stack; and
+// nothing else is sampled if nothing else was asked for.
+func TestProfiler(t *testing.T) {
+	testkernel.Require(t, testkernel.BPF, testkernel.BTF)
+	testkernel.NoLeaks(t)
+	pid := startLoad(t, "spin")
+	before := monotonic()
+	all, stats := profile(t, ProfilerOptions{Frequency: 999, Event: EventClock, Tracked: true}, atLeast(200), pid)
+	after := monotonic()
+	spins := 0
+	for _, s := range all {
+		if s.PID != uint32(pid) || s.Comm != "exe" || s.Time < before || s.Time > after || int(s.CPU) >= runtime.NumCPU() || s.Off != 0 {
+			t.Fatalf("%+v", s)
+		}
+		if len(s.User) > 0 && within(s.User[0], spin) {
+			spins++
+			if !slices.ContainsFunc(s.User, func(a uint64) bool { return within(a, TestMain) || runtime.FuncForPC(uintptr(a)).Name() == "main.main" }) {
+				t.Errorf("a stack without its callers: %x", s.User)
+			}
+		}
+	}
+	if spins < len(all)*8/10 {
+		t.Errorf("%d of %d samples of a process that spins are in its loop", spins, len(all))
+	}
+	if stats.Lost != 0 || stats.Ticks < uint64(len(all)) || stats.Expected == 0 {
+		t.Errorf("%+v of %d samples", stats, len(all))
+	}
+}
+
+// Without a filter, everybody is sampled, and the idle task is not. With one by name, only
+// threads of that name.
+func TestProfilerAll(t *testing.T) {
+	testkernel.Require(t, testkernel.BPF, testkernel.BTF)
+	testkernel.NoLeaks(t)
+	pid := startLoad(t, "spin")
+	all, _ := profile(t, ProfilerOptions{Frequency: 999, Event: EventClock}, func(all []StackSample) bool {
+		return countOf(all, func(s StackSample) bool { return s.PID == uint32(pid) }) >= 50
+	})
+	if countOf(all, func(s StackSample) bool { return s.TID == 0 }) != 0 {
+		t.Error("the idle task was sampled")
+	}
+	all, _ = profile(t, ProfilerOptions{Frequency: 999, Event: EventClock, Comm: "exe"}, atLeast(50))
+	if countOf(all, func(s StackSample) bool { return s.Comm != "exe" }) != 0 {
+		t.Error("threads of other names were sampled")
+	}
+}
+
+// Children of what is tracked are sampled: those that were there before, and those that
+// come.
+func TestProfilerChildren(t *testing.T) {
+	testkernel.Require(t, testkernel.BPF, testkernel.BTF)
+	testkernel.NoLeaks(t)
+	parent := startLoad(t, "parent") // ready when its child spins
+	isChild := func(s StackSample) bool {
+		return s.PID != uint32(parent) && len(s.User) > 0 && within(s.User[0], spin)
+	}
+	profile(t, ProfilerOptions{Frequency: 999, Event: EventClock, Tracked: true}, func(all []StackSample) bool { return countOf(all, isChild) >= 20 }, parent)
+
+	// This process starts a load while it is tracked itself.
+	p, err := NewProfiler(ProfilerOptions{Frequency: 999, Event: EventClock, Tracked: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	if err := errors.Join(p.Track(os.Getpid()), p.Start()); err != nil {
+		t.Fatal(err)
+	}
+	child := startLoad(t, "spin")
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	seen, execs, exits := 0, 0, 0
+	_, err = p.Run(ctx, ProfilerHandler{
+		Sample: func(s *StackSample) {
+			if s.PID == uint32(child) && len(s.User) > 0 && within(s.User[0], spin) {
+				if seen++; seen == 20 {
+					_ = unix.Kill(child, unix.SIGKILL)
+				}
+			}
+		},
+		Exec: func(pid uint32) {
+			if pid == uint32(child) {
+				execs++
+			}
+		},
+		Exit: func(pid uint32) {
+			if pid == uint32(child) {
+				exits++
+				cancel()
+			}
+		},
+	})
+	if err != nil || seen < 20 || execs != 1 || exits != 1 {
+		t.Errorf("%d samples of a child, %d exec, %d exit, %v", seen, execs, exits, err)
+	}
+}
+
+// One stack alone is what was asked for, and not what has no such stack.
+func TestProfilerStacks(t *testing.T) {
+	testkernel.Require(t, testkernel.BPF, testkernel.BTF)
+	testkernel.NoLeaks(t)
+	pid := startLoad(t, "spin")
+	all, _ := profile(t, ProfilerOptions{Frequency: 999, Event: EventClock, Tracked: true, UserOnly: true}, atLeast(50), pid)
+	if countOf(all, func(s StackSample) bool { return len(s.Kernel) > 0 || len(s.User) == 0 }) != 0 {
+		t.Error("--user-only has stacks of the kernel, or samples without a user stack")
+	}
+	all, _ = profile(t, ProfilerOptions{Frequency: 999, Event: EventClock, KernelOnly: true}, atLeast(5))
+	if countOf(all, func(s StackSample) bool { return len(s.User) > 0 || len(s.Kernel) == 0 || s.Kernel[0] < 1<<63 }) != 0 {
+		t.Error("--kernel-only has user stacks, or samples without a kernel stack")
+	}
+}
+
+// Waits are taken with where they began and how long they took.
+func TestProfilerOffCPU(t *testing.T) {
+	testkernel.Require(t, testkernel.BPF, testkernel.BTF)
+	testkernel.NoLeaks(t)
+	pid := startLoad(t, "nap")
+	naps := func(s StackSample) bool {
+		return slices.ContainsFunc(s.User, func(a uint64) bool { return within(a, nap) })
+	}
+	all, stats := profile(t, ProfilerOptions{OffCPU: true, Tracked: true, MinOff: time.Millisecond}, func(all []StackSample) bool {
+		return countOf(all, naps) >= 50
+	}, pid)
+	for _, s := range all {
+		if s.PID != uint32(pid) || s.Off < time.Millisecond || len(s.Kernel) == 0 {
+			t.Fatalf("%+v", s)
+		}
+		if naps(s) && s.Off < 3*time.Millisecond {
+			t.Errorf("a nap of 3 ms waited %v", s.Off)
+		}
+	}
+	if stats != (ProfilerStats{}) {
+		t.Errorf("%+v", stats)
+	}
+}
+
+// Thousands of threads wait; those that there is no room for are counted.
+func TestProfilerThreads(t *testing.T) {
+	testkernel.Require(t, testkernel.BPF, testkernel.BTF)
+	testkernel.NoLeaks(t)
+	pid := startLoad(t, "threads")
+	distinct := func(n int) func([]StackSample) bool {
+		threads := map[uint32]bool{}
+		return func(all []StackSample) bool {
+			threads[all[len(all)-1].TID] = true
+			return len(threads) >= n
+		}
+	}
+	_, stats := profile(t, ProfilerOptions{OffCPU: true, Tracked: true}, distinct(manyThreads), pid)
+	if stats.Unkept != 0 {
+		t.Errorf("%+v", stats)
+	}
+	if _, stats = profile(t, ProfilerOptions{OffCPU: true, Tracked: true, Threads: 16}, atLeast(100), pid); stats.Unkept == 0 {
+		t.Errorf("room for 16 threads of %d: %+v", manyThreads, stats)
+	}
+}
+
+// What the ring has no room for is counted.
+func TestProfilerLost(t *testing.T) {
+	testkernel.Require(t, testkernel.BPF, testkernel.BTF)
+	testkernel.NoLeaks(t)
+	pid := startLoad(t, "spin")
+	p, err := NewProfiler(ProfilerOptions{Frequency: 5000, Event: EventClock, Tracked: true, Buffer: os.Getpagesize()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	if err := errors.Join(p.Track(pid), p.Start()); err != nil {
+		t.Fatal(err)
+	}
+	// Nobody reads, until more has come than the ring can take.
+	for ticks := uint64(0); ticks < 1000; {
+		time.Sleep(10 * time.Millisecond)
+		s, err := p.stats(time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ticks = s.Ticks
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	n := uint64(0)
+	stats, err := p.Run(ctx, ProfilerHandler{Sample: func(*StackSample) { n++ }})
+	if err != nil || n == 0 || stats.Lost == 0 || n+stats.Lost > stats.Ticks {
+		t.Errorf("%d samples, %+v, %v", n, stats, err)
+	}
+}
+
+func TestProfilerRefuses(t *testing.T) {
+	for _, tt := range []struct {
+		o    ProfilerOptions
+		want string
+	}{
+		{ProfilerOptions{}, "0 samples a second"},
+		{ProfilerOptions{Frequency: 1 << 30}, "kernel.perf_event_max_sample_rate"},
+		{ProfilerOptions{Frequency: 1, Event: "page-faults"}, "unknown event"},
+		{ProfilerOptions{Frequency: 1, KernelOnly: true, UserOnly: true}, "nothing in it"},
+		{ProfilerOptions{Frequency: 1, Buffer: 5000}, "a power of two"},
+		{ProfilerOptions{OffCPU: true, Threads: -1}, "positive"},
+	} {
+		if p, err := NewProfiler(tt.o); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%+v: %v, %v; want %q", tt.o, p, err, tt.want)
+		}
+	}
+	testkernel.Require(t, testkernel.BPF, testkernel.BTF)
+	testkernel.NoLeaks(t)
+	p, err := NewProfiler(ProfilerOptions{OffCPU: true, Tracked: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	if err := p.Track(1<<22 - 1); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a process that is not: %v", err)
+	}
+}
+
+func TestDecodeSample(t *testing.T) {
+	raw := make([]byte, recordHeader+24)
+	order := binary.NativeEndian
+	order.PutUint64(raw[recordTime:], 100)
+	order.PutUint64(raw[recordOff:], 5)
+	order.PutUint64(raw[recordPID:], 7<<32|8)
+	order.PutUint32(raw[recordKind:], kindSample)
+	copy(raw[recordComm:], "comm\x00rest")
+	order.PutUint32(raw[recordKernel:], 8)
+	order.PutUint32(raw[recordUser:], 16)
+	for i := range 3 {
+		order.PutUint64(raw[recordHeader+8*i:], uint64(i+1))
+	}
+	var s StackSample
+	kind, err := s.decode(raw)
+	if err != nil || kind != kindSample || s.Time != 105 || s.PID != 7 || s.TID != 8 || s.Comm != "comm" || s.Off != 5 {
+		t.Errorf("kind %d, %+v, %v", kind, s, err)
+	}
+	if !slices.Equal(s.Kernel, []uint64{1}) || !slices.Equal(s.User, []uint64{2, 3}) {
+		t.Errorf("%+v", s)
+	}
+	for n := range raw {
+		if _, err := s.decode(raw[:n]); err == nil {
+			t.Errorf("cut to %d bytes, it is read", n)
+		}
+	}
+	order.PutUint32(raw[recordUser:], 1<<31)
+	if _, err := s.decode(raw); err == nil {
+		t.Error("a stack of 2 GB is read")
+	}
+}
