@@ -102,7 +102,7 @@ func (o *Object) loadSpec(program string, spec *ebpf.CollectionSpec, opts LoadOp
 	coll, err := ebpf.NewCollectionWithOptions(spec, co)
 	if err != nil {
 		l.Close()
-		return nil, explainLoad(l.Type, err)
+		return nil, o.explainTarget(program, explainLoad(l.Type, err))
 	}
 	l.coll, l.Program = coll, coll.Programs[program]
 	l.Log = l.Program.VerifierLog

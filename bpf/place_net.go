@@ -18,17 +18,28 @@ import (
 	"github.com/org/ebpf-bench-gate/internal/netns"
 )
 
+// modes are where on an interface programs of a type hang, the usual one first.
+var modes = map[ebpf.ProgramType][]string{ebpf.XDP: {native, generic}, ebpf.SchedCLS: {ingress, egress}}
+
+// checkInterface is stricter with the config than with sections, whose names loaders
+// of others make up.
+func checkInterface(h Hook, spec *ebpf.ProgramSpec) error {
+	known := modes[spec.Type]
+	switch {
+	case spec.Type == ebpf.XDP && (h.target == "devmap" || h.target == "cpumap"):
+		return fmt.Errorf("a program of a %s runs where another one redirects to", h.target)
+	case h.attach && h.target != "" && !slices.Contains(known, h.target):
+		return fmt.Errorf("expected %s", strings.Join(known, " or "))
+	}
+	return nil
+}
+
 // attachInterface hangs an XDP or tc program on the place's interface: "native" or
 // "generic", "ingress" or "egress"; by default the first of each.
 func attachInterface(a attaching) (io.Closer, error) {
 	mode := a.target
-	switch {
-	case a.spec.Type == ebpf.XDP && (a.target == "devmap" || a.target == "cpumap"):
-		return nil, fmt.Errorf("a program of a %s runs where another one redirects to", a.target)
-	case a.spec.Type == ebpf.XDP && mode != generic:
-		mode = native
-	case a.spec.Type == ebpf.SchedCLS && mode != egress:
-		mode = ingress
+	if known := modes[a.spec.Type]; !slices.Contains(known, mode) {
+		mode = known[0]
 	}
 	var h hook
 	err := netns.Do(a.place.Netns, func() (err error) {
@@ -72,13 +83,24 @@ func attachSocket(a attaching) (io.Closer, error) {
 
 func htons(v uint16) uint16 { return v<<8 | v>>8 }
 
-func attachCgroup(a attaching) (io.Closer, error) {
-	if a.spec.AttachType == ebpf.AttachNone {
-		return nil, errors.New("the section does not say at which of a control group's hooks: write attach: cgroup_skb/ingress, or cgroup_skb/egress")
+func checkCgroup(_ Hook, spec *ebpf.ProgramSpec) error {
+	if spec.AttachType == ebpf.AttachNone {
+		return errors.New("it does not say at which of a control group's hooks: cgroup_skb/ingress, cgroup_skb/egress, cgroup/connect4, …")
 	}
+	return nil
+}
+
+func attachCgroup(a attaching) (io.Closer, error) {
 	// By its link or not at all (Linux 5.7): what only BPF_PROG_ATTACH attached
 	// outlives a process that is killed.
 	return closer(link.AttachRawLink(link.RawLinkOptions{Target: int(a.place.Cgroup.Fd()), Program: a.prog, Attach: a.spec.AttachType}))
+}
+
+func checkSockmap(_ Hook, spec *ebpf.ProgramSpec) error {
+	if spec.Type == ebpf.SkSKB && spec.AttachType == ebpf.AttachNone {
+		return errors.New("it does not say whether it parses or judges: sk_skb/stream_verdict/MAP, or sk_skb/stream_parser/MAP")
+	}
+	return nil
 }
 
 // attachSockmap has the sockets in a map run the program. It goes with the map.
@@ -86,9 +108,6 @@ func attachSockmap(a attaching) (io.Closer, error) {
 	at, name := a.spec.AttachType, a.target
 	if a.spec.Type == ebpf.SkSKB {
 		_, name, _ = strings.Cut(a.target, "/")
-		if at == ebpf.AttachNone {
-			return nil, errors.New("the section does not say whether it parses or judges: write attach: sk_skb/stream_verdict/MAP, or sk_skb/stream_parser/MAP")
-		}
 	}
 	m := a.maps[name]
 	if name == "" {
@@ -105,7 +124,7 @@ func attachSockmap(a attaching) (io.Closer, error) {
 	}
 	switch {
 	case m == nil && name != "":
-		return nil, fmt.Errorf("no map %q among those of the program and of `with:`: there are %s", name, strings.Join(slices.Sorted(maps.Keys(a.maps)), ", "))
+		return nil, a.missing(nil, "no map %q among those of the program and of `with:`: there are %s", name, strings.Join(slices.Sorted(maps.Keys(a.maps)), ", "))
 	case m == nil:
 		return nil, errors.New("the program uses no map of sockets: name the program that fills one, as in with: [ITS_NAME], and the map, as in attach: " + a.text + "/MAP")
 	}
@@ -134,24 +153,37 @@ var (
 	}
 )
 
-// attachNetfilter takes "ipv4/local_in:priority" (Linux 6.4, 84601d6ee68a).
-func attachNetfilter(a attaching) (io.Closer, error) {
-	where, priority, _ := strings.Cut(a.target, ":")
+// netfilterAt reads "ipv4/local_in:priority".
+func netfilterAt(target string) (o link.NetfilterOptions, err error) {
+	where, priority, _ := strings.Cut(target, ":")
 	family, at, _ := strings.Cut(where, "/")
-	pf, okFamily := netfilterFamilies[family]
-	hook, okHook := netfilterHooks[at]
 	n := 0
-	var err error
 	if priority != "" {
 		n, err = strconv.Atoi(priority)
 	}
-	if !okFamily || !okHook || err != nil {
-		return nil, fmt.Errorf("a netfilter hook has a family (ipv4, ipv6), a place (%s) and a priority, as in %s",
-			strings.Join(slices.Sorted(maps.Keys(netfilterHooks)), ", "), a.kind.example)
+	pf, okFamily := netfilterFamilies[family]
+	hook, okHook := netfilterHooks[at]
+	if !okFamily || !okHook || err != nil || int(int32(n)) != n {
+		return o, fmt.Errorf("a netfilter hook has a family (ipv4, ipv6), a place (%s) and a priority", strings.Join(slices.Sorted(maps.Keys(netfilterHooks)), ", "))
 	}
+	return link.NetfilterOptions{ProtocolFamily: pf, Hook: hook, Priority: int32(n)}, nil
+}
+
+func checkNetfilter(h Hook, _ *ebpf.ProgramSpec) error {
+	_, err := netfilterAt(h.target)
+	return err
+}
+
+// attachNetfilter needs Linux 6.4 (84601d6ee68a).
+func attachNetfilter(a attaching) (io.Closer, error) {
+	o, err := netfilterAt(a.target)
+	if err != nil {
+		return nil, err
+	}
+	o.Program = a.prog
 	var l link.Link
 	err = netns.Do(a.place.Netns, func() error {
-		l, err = link.AttachNetfilter(link.NetfilterOptions{Program: a.prog, ProtocolFamily: pf, Hook: hook, Priority: int32(n)})
+		l, err = link.AttachNetfilter(o)
 		return err
 	})
 	return closer(l, err)

@@ -66,7 +66,7 @@ func (o *Object) loadOps(program string, opts LoadOptions) (*Loaded, error) {
 	}
 	l := &Loaded{Name: program, object: o, spec: spec, Type: ebpf.StructOps}
 	if l.coll, err = ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{Cache: opts.Cache}); err != nil {
-		return nil, explainLoad(l.Type, err)
+		return nil, o.explainTarget(program, explainLoad(l.Type, err))
 	}
 	l.Program = l.coll.Programs[program]
 	if err := l.fill(func(string) bool { return true }); err != nil {

@@ -4,6 +4,7 @@ package bpf
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,6 +22,7 @@ func TestHook(t *testing.T) {
 	for _, tt := range []struct {
 		section string
 		typ     ebpf.ProgramType
+		at      ebpf.AttachType
 		config  bench.Program
 		want    string // String and Shared
 		err     string
@@ -35,8 +37,8 @@ func TestHook(t *testing.T) {
 		{section: "xdp.frags", typ: ebpf.XDP, want: "xdp.frags alone"},
 		{section: "prog", typ: ebpf.SchedCLS, config: bench.Program{Type: "tc"}, want: "tc alone"},
 		{section: "prog", typ: ebpf.XDP, want: "xdp alone"},
-		{section: "cgroup/connect4", typ: ebpf.CGroupSockAddr, want: "cgroup/connect4 alone cgroup"},
-		{section: "sockops", typ: ebpf.SockOps, want: "sockops alone cgroup"},
+		{section: "cgroup/connect4", typ: ebpf.CGroupSockAddr, at: ebpf.AttachCGroupInet4Connect, want: "cgroup/connect4 alone cgroup"},
+		{section: "sockops", typ: ebpf.SockOps, at: ebpf.AttachCGroupSockOps, want: "sockops alone cgroup"},
 		{section: "sk_lookup/x", typ: ebpf.SkLookup, want: "sk_lookup/x alone"},
 		{section: "tracepoint", typ: ebpf.TracePoint, err: `its section "tracepoint" does not say where p hangs`, hint: "programs: {p: {object: …, attach: tracepoint/sched/sched_switch}}"},
 		{section: "kprobe", typ: ebpf.Kprobe, err: "does not say where p hangs", hint: "attach: kprobe/tcp_v4_connect"},
@@ -44,10 +46,30 @@ func TestHook(t *testing.T) {
 		{section: "netfilter", typ: ebpf.Netfilter, err: "does not say", hint: "netfilter/ipv4/local_in:0"},
 		{section: "prog", typ: ebpf.Netfilter, err: "of type netfilter, hangs", hint: "netfilter/ipv4/local_in:0"},
 		{section: "prog", err: "what type of program p is", hint: "attach: kprobe/tcp_v4_connect"},
+		{section: "cgroup/somewhere", typ: ebpf.CGroupSKB, err: "at which of a control group's hooks", hint: "attach: "},
+		{section: "tracepoint/sched", typ: ebpf.TracePoint, err: "a group and a name", hint: "tracepoint/sched/sched_switch"},
+		{section: "tracepoint/../x", typ: ebpf.TracePoint, err: "a group and a name", hint: "attach: "},
+		{section: "kprobe/f+g", typ: ebpf.Kprobe, err: `"g" is no offset`, hint: "attach: "},
+		{section: "kprobe.multi/tcp_[", typ: ebpf.Kprobe, err: "not a pattern", hint: "attach: "},
+		{section: "uprobe/bin/sh", typ: ebpf.Kprobe, err: "needs its file and a function", hint: "uprobe/bin/server:handle"},
+		{section: "uprobe/bin/sh:+4", typ: ebpf.Kprobe, err: "needs a function", hint: "attach: "},
+		{section: "uprobe.multi/bin/sh:[", typ: ebpf.Kprobe, err: "not a pattern", hint: "attach: "},
+		{section: "usdt/bin/sh:x", typ: ebpf.Kprobe, err: "a file, a provider and a name", hint: "usdt/"},
+		{section: "perf_event/cpu-clok", typ: ebpf.PerfEvent, err: `unknown event "cpu-clok": expected one of branch-misses`, hint: "attach: "},
+		{section: "perf_event/cpu-clock@5:7", typ: ebpf.PerfEvent, err: "a frequency or a period, not both", hint: "attach: "},
+		{section: "perf_event/page-faults@0", typ: ebpf.PerfEvent, err: `"0" is no number`, hint: "attach: "},
+		{section: "netfilter/ipv4/nowhere", typ: ebpf.Netfilter, err: "forward, local_in", hint: "attach: "},
+		{section: "netfilter/ipv4/local_in:4294967296", typ: ebpf.Netfilter, err: "a priority", hint: "attach: "},
+		{section: "sk_skb/x", typ: ebpf.SkSKB, err: "whether it parses or judges", hint: "attach: "},
+		{section: "iter/bpf_map_elem", typ: ebpf.Tracing, err: "iter/bpf_map_elem/MAP", hint: "attach: "},
+		{section: "xdp/devmap", typ: ebpf.XDP, err: "where another one redirects to", hint: "attach: xdp"},
+		{section: "xdp/of_a_loader", typ: ebpf.XDP, want: "xdp/of_a_loader alone"},
+		{section: "xdp", typ: ebpf.XDP, config: bench.Program{Attach: "xdp/of_a_loader"}, err: "expected native or generic", hint: "attach: xdp"},
+		{section: "prog", typ: ebpf.SchedCLS, config: bench.Program{Attach: "tc/egress"}, want: "tc/egress alone"},
 		{section: "freplace/f", typ: ebpf.Extension, err: "its runs are not counted"},
 		{section: "syscall", typ: ebpf.Syscall, err: "nothing in the kernel runs it"},
 	} {
-		o := &Object{spec: &ebpf.CollectionSpec{Programs: map[string]*ebpf.ProgramSpec{"p": {SectionName: tt.section, Type: tt.typ}}}, programs: map[string]bench.Program{"p": tt.config}}
+		o := &Object{spec: &ebpf.CollectionSpec{Programs: map[string]*ebpf.ProgramSpec{"p": {SectionName: tt.section, Type: tt.typ, AttachType: tt.at}}}, programs: map[string]bench.Program{"p": tt.config}}
 		h, err := o.Hook("p")
 		if err != nil {
 			var d *bench.Diagnostic
@@ -66,6 +88,30 @@ func TestHook(t *testing.T) {
 		if got != tt.want {
 			t.Errorf("%s: %s, want %s", tt.section, got, tt.want)
 		}
+	}
+}
+
+// What is not there to hang at is the config's mistake where the config names it, and
+// else what this host cannot do.
+func TestNoTarget(t *testing.T) {
+	at := bench.Pos{File: "f", Line: 3, Col: 5}
+	h := Hook{target: "sched/swich", text: "tracepoint/sched/swich", pos: at}
+	known := []string{"sched/wait", "sched/switch"}
+	var lost *NoTarget
+	if err := h.missing(known, "no %s", "x"); err.Error() != "no x" || errors.As(err, &lost) {
+		t.Errorf("%v, %+v", err, lost)
+	}
+	h.attach = true
+	err := fmt.Errorf("attach: %w", h.missing(known, "no %s", "x"))
+	if !errors.As(err, &lost) || lost.Error() != `f:3:5: attach: "tracepoint/sched/swich": no x` || lost.Hint != "did you mean tracepoint/sched/switch?" {
+		t.Errorf("%v, %+v", err, lost)
+	}
+	var d *bench.Diagnostic
+	if !errors.As(err, &d) || d.Pos != at {
+		t.Errorf("%+v", d)
+	}
+	if err := h.missing([]string{"net/xmit"}, "no"); !errors.As(err, &lost) || lost.Hint != "" {
+		t.Errorf("%+v", lost)
 	}
 }
 

@@ -8,10 +8,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
-	"os/exec"
 	"path"
-	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
@@ -51,14 +51,39 @@ func tracefs(name string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), name), nil
 }
 
-func attachTracepoint(a attaching) (io.Closer, error) {
-	group, event, ok := strings.Cut(a.target, "/")
-	if !ok || strings.Contains(event, "/") || strings.Contains(a.target, "..") {
-		return nil, fmt.Errorf("a tracepoint has a group and a name, as in %s", a.kind.example)
+// tracepointName is a group and an event.
+var tracepointName = regexp.MustCompile(`^\w+/\w+$`)
+
+func checkTracepoint(h Hook, _ *ebpf.ProgramSpec) error {
+	if !tracepointName.MatchString(h.target) {
+		return errors.New("a tracepoint has a group and a name")
 	}
-	f, err := tracefs("events/" + group + "/" + event + "/id")
+	return nil
+}
+
+// tracepoints are the names of the kernel's, "group/event"; of raw ones the events
+// alone. What cannot be read is left out: they are for hints.
+func tracepoints(raw bool) (names []string) {
+	f, err := tracefs("available_events")
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	for s := bufio.NewScanner(f); s.Scan(); {
+		group, event, _ := strings.Cut(s.Text(), ":")
+		if raw {
+			names = append(names, event)
+		} else {
+			names = append(names, group+"/"+event)
+		}
+	}
+	return names
+}
+
+func attachTracepoint(a attaching) (io.Closer, error) {
+	f, err := tracefs("events/" + a.target + "/id")
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("this kernel has no tracepoint %s", a.target)
+		return nil, a.missing(tracepoints(false), "this kernel has no tracepoint %s", a.target)
 	}
 	if err != nil {
 		return nil, err
@@ -79,7 +104,7 @@ func attachTracepoint(a attaching) (io.Closer, error) {
 func attachRawTracepoint(a attaching) (io.Closer, error) {
 	l, err := link.AttachRawTracepoint(link.RawTracepointOptions{Name: a.target, Program: a.prog})
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("this kernel has no raw tracepoint %s", a.target)
+		return nil, a.missing(tracepoints(true), "this kernel has no raw tracepoint %s", a.target)
 	}
 	return closer(l, err)
 }
@@ -112,6 +137,11 @@ func lsmRuns() bool {
 	return err != nil || slices.Contains(strings.Split(strings.TrimSpace(string(text)), ","), "bpf")
 }
 
+func checkFunction(h Hook, _ *ebpf.ProgramSpec) error {
+	_, _, err := cutOffset(h.target)
+	return err
+}
+
 func attachKprobe(a attaching) (io.Closer, error) {
 	symbol, offset, err := cutOffset(a.target)
 	if err != nil {
@@ -124,10 +154,16 @@ func attachKprobe(a attaching) (io.Closer, error) {
 	if strings.HasSuffix(a.name, "syscall") {
 		symbol = syscallPrefix() + symbol
 	}
+	attach := link.Kprobe
 	if strings.HasPrefix(a.name, "kret") {
-		return closer(link.Kretprobe(symbol, a.prog, opts))
+		attach = link.Kretprobe
 	}
-	return closer(link.Kprobe(symbol, a.prog, opts))
+	l, err := attach(symbol, a.prog, opts)
+	if errors.Is(err, fs.ErrNotExist) {
+		known, _ := kernelFunctions("*")
+		return nil, a.missing(known, "this kernel has no function %s, or none that can be probed", symbol)
+	}
+	return closer(l, err)
 }
 
 // cutOffset parts "symbol+0x10".
@@ -138,6 +174,9 @@ func cutOffset(target string) (symbol string, offset uint64, err error) {
 			return "", 0, fmt.Errorf("%q is no offset", text)
 		}
 	}
+	if symbol == "" {
+		return "", 0, errors.New("a probe needs a function")
+	}
 	return symbol, offset, nil
 }
 
@@ -147,26 +186,42 @@ func syscallPrefix() string {
 	return arch[runtime.GOARCH] + "sys_"
 }
 
+// isPattern tells a pattern of names from a name.
+func isPattern(s string) bool { return strings.ContainsAny(s, "*?[") }
+
+func checkPattern(h Hook, _ *ebpf.ProgramSpec) error {
+	if _, err := path.Match(h.target, ""); err != nil {
+		return errors.New("that is not a pattern: *, ? and [a-z] stand for characters")
+	}
+	return nil
+}
+
 func attachKprobeMulti(a attaching) (io.Closer, error) {
 	symbols := []string{a.target}
-	if strings.ContainsAny(a.target, "*?[") {
+	if isPattern(a.target) {
 		var err error
 		if symbols, err = kernelFunctions(a.target); err != nil {
 			return nil, err
 		}
+		if len(symbols) == 0 {
+			return nil, a.missing(nil, "this kernel has no function %s that can be traced", a.target)
+		}
 	}
 	opts := link.KprobeMultiOptions{Symbols: symbols, Session: a.name == "kprobe.session"}
+	attach := link.KprobeMulti
 	if strings.HasPrefix(a.name, "kret") {
-		return closer(link.KretprobeMulti(a.prog, opts))
+		attach = link.KretprobeMulti
 	}
-	return closer(link.KprobeMulti(a.prog, opts))
+	l, err := attach(a.prog, opts)
+	if errors.Is(err, fs.ErrNotExist) && !isPattern(a.target) {
+		known, _ := kernelFunctions("*")
+		return nil, a.missing(known, "this kernel has no function %s that can be traced", a.target)
+	}
+	return closer(l, err)
 }
 
 // kernelFunctions are those that can be traced and that a pattern matches.
 func kernelFunctions(pattern string) ([]string, error) {
-	if _, err := path.Match(pattern, ""); err != nil {
-		return nil, fmt.Errorf("%q is not a pattern", pattern)
-	}
 	f, err := tracefs("available_filter_functions")
 	if err != nil {
 		return nil, err
@@ -181,80 +236,7 @@ func kernelFunctions(pattern string) ([]string, error) {
 	}
 	// Static functions of one name are several, and are traced together.
 	slices.Sort(names)
-	if names = slices.Compact(names); len(names) == 0 {
-		return nil, fmt.Errorf("this kernel has no function %s that can be traced", pattern)
-	}
-	return names, nil
-}
-
-// executable opens the file of "path:symbol". A path without a slash is looked for
-// where the shell and the dynamic linker look.
-func (a attaching) executable() (ex *link.Executable, file, symbol string, err error) {
-	file, symbol, ok := strings.Cut(a.target, ":")
-	if !ok || file == "" || symbol == "" {
-		return nil, "", "", fmt.Errorf("a probe of a program needs its file and a function, as in %s", a.kind.example)
-	}
-	if file, err = findBinary(file, a.place.Dir); err != nil {
-		return nil, "", "", err
-	}
-	ex, err = link.OpenExecutable(file)
-	return ex, file, symbol, err
-}
-
-func findBinary(name, dir string) (string, error) {
-	switch {
-	case filepath.IsAbs(name):
-		return name, nil
-	case strings.Contains(name, "/"):
-		return filepath.Join(dir, name), nil
-	}
-	if found, err := exec.LookPath(name); err == nil {
-		return filepath.Abs(found)
-	}
-	for _, pattern := range []string{"/lib/*-linux-gnu/", "/usr/lib/*-linux-gnu/", "/lib64/", "/usr/lib64/", "/lib/", "/usr/lib/", "/usr/local/lib/"} {
-		if found, _ := filepath.Glob(pattern + name); len(found) > 0 {
-			return found[0], nil
-		}
-	}
-	return "", fmt.Errorf("there is no program or library %s: write its path", name)
-}
-
-func attachUprobe(a attaching) (io.Closer, error) {
-	ex, file, symbol, err := a.executable()
-	if err != nil {
-		return nil, err
-	}
-	symbol, offset, err := cutOffset(symbol)
-	if err != nil {
-		return nil, err
-	}
-	opts := &link.UprobeOptions{Offset: offset}
-	attach := ex.Uprobe
-	if strings.HasPrefix(a.name, "uret") {
-		attach = ex.Uretprobe
-	}
-	l, err := attach(symbol, a.prog, opts)
-	if errors.Is(err, link.ErrNoSymbol) {
-		return nil, fmt.Errorf("%s has no function %s (is it stripped?)", file, symbol)
-	}
-	return closer(l, err)
-}
-
-func attachUprobeMulti(a attaching) (io.Closer, error) {
-	ex, file, symbol, err := a.executable()
-	if err != nil {
-		return nil, err
-	}
-	symbols := []string{symbol}
-	if strings.ContainsAny(symbol, "*?[") {
-		if symbols, err = functionsOf(file, symbol); err != nil {
-			return nil, err
-		}
-	}
-	if strings.HasPrefix(a.name, "uret") {
-		return closer(ex.UretprobeMulti(symbols, a.prog, nil))
-	}
-	return closer(ex.UprobeMulti(symbols, a.prog, nil))
+	return slices.Compact(names), nil
 }
 
 // perfNames are the events of perf_event programs that every machine may have.
@@ -270,25 +252,19 @@ var perfNames = map[string]unix.PerfEventAttr{
 	"branch-misses":    {Type: unix.PERF_TYPE_HARDWARE, Config: unix.PERF_COUNT_HW_BRANCH_MISSES},
 }
 
-// attachPerf opens "event:frequency" or "event@period" on every CPU. Without either,
-// clocks tick 997 times a second, so that they beat with nothing, and each other
-// event counts.
-func attachPerf(a attaching) (io.Closer, error) {
-	name, frequency, often := strings.Cut(a.target, ":")
+// perfAt reads "event:frequency" or "event@period". Without either, clocks tick 997
+// times a second, so that they beat with nothing, and each other event counts.
+func perfAt(target string) (attr unix.PerfEventAttr, err error) {
+	name, frequency, often := strings.Cut(target, ":")
 	name, period, every := strings.Cut(name, "@")
 	attr, ok := perfNames[name]
 	if !ok {
-		names := make([]string, 0, len(perfNames))
-		for n := range perfNames {
-			names = append(names, n)
-		}
-		slices.Sort(names)
-		return nil, fmt.Errorf("unknown event %q: expected one of %s", name, strings.Join(names, ", "))
+		return attr, fmt.Errorf("unknown event %q: expected one of %s", name, strings.Join(slices.Sorted(maps.Keys(perfNames)), ", "))
 	}
 	number := period
 	switch {
 	case often && every:
-		return nil, errors.New("an event has a frequency or a period, not both")
+		return attr, errors.New("an event has a frequency or a period, not both")
 	case often:
 		number = frequency
 	case !every && strings.HasSuffix(name, "-clock"):
@@ -296,13 +272,25 @@ func attachPerf(a attaching) (io.Closer, error) {
 	case !every:
 		number = "1"
 	}
-	n, err := strconv.ParseUint(number, 10, 40)
-	if err != nil || n == 0 {
-		return nil, fmt.Errorf("%q is no number of times", number)
+	if attr.Sample, err = strconv.ParseUint(number, 10, 40); err != nil || attr.Sample == 0 {
+		return attr, fmt.Errorf("%q is no number of times", number)
 	}
-	attr.Sample = n
 	if often {
 		attr.Bits |= unix.PerfBitFreq
+	}
+	return attr, nil
+}
+
+func checkPerf(h Hook, _ *ebpf.ProgramSpec) error {
+	_, err := perfAt(h.target)
+	return err
+}
+
+// attachPerf opens the event on every CPU.
+func attachPerf(a attaching) (io.Closer, error) {
+	attr, err := perfAt(a.target)
+	if err != nil {
+		return nil, err
 	}
 	cpus, err := onlineCPUs()
 	if err != nil {
@@ -370,17 +358,23 @@ func onlineCPUs() ([]int, error) {
 	return cpus, nil
 }
 
+func checkIter(h Hook, _ *ebpf.ProgramSpec) error {
+	name, onMap, _ := strings.Cut(h.target, "/")
+	if onMap == "" && (strings.HasPrefix(name, "bpf_map_elem") || strings.HasPrefix(name, "bpf_sk_storage_map") || name == "sockmap") {
+		return fmt.Errorf("%s iterates over a map: iter/%s/MAP", name, name)
+	}
+	return nil
+}
+
 // attachIter makes an iterator, whose program runs when it is read. It is an
 // [io.Reader], which [Attached] reads.
 func attachIter(a attaching) (io.Closer, error) {
-	name, onMap, _ := strings.Cut(a.target, "/")
+	_, onMap, _ := strings.Cut(a.target, "/")
 	var m *ebpf.Map
 	if onMap != "" {
 		if m = a.maps[onMap]; m == nil {
-			return nil, fmt.Errorf("no map %q among those of the program", onMap)
+			return nil, a.missing(nil, "no map %q among those of the program: there are %s", onMap, strings.Join(slices.Sorted(maps.Keys(a.maps)), ", "))
 		}
-	} else if strings.HasPrefix(name, "bpf_map_elem") || strings.HasPrefix(name, "bpf_sk_storage_map") || name == "sockmap" {
-		return nil, fmt.Errorf("%s iterates over a map: write attach: iter/%s/MAP", name, name)
 	}
 	l, err := link.AttachIter(link.IterOptions{Program: a.prog, Map: m})
 	if err != nil {

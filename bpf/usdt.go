@@ -11,6 +11,7 @@ import (
 	"io"
 	"regexp"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -32,14 +33,18 @@ const (
 	usdtSpecSize = usdtMaxArgs*16 + 16
 )
 
+func checkUSDT(h Hook, _ *ebpf.ProgramSpec) error {
+	if parts := strings.Split(h.target, ":"); len(parts) != 3 || slices.Contains(parts, "") {
+		return errors.New("a USDT probe has a file, a provider and a name")
+	}
+	return nil
+}
+
 // attachUSDT takes "file:provider:name". A probe may be at several places of the
 // file, all of which run the program.
 func attachUSDT(a attaching) (io.Closer, error) {
 	parts := strings.Split(a.target, ":")
-	if len(parts) != 3 {
-		return nil, fmt.Errorf("a USDT probe has a file, a provider and a name, as in %s", a.kind.example)
-	}
-	file, err := findBinary(parts[0], a.place.Dir)
+	file, err := a.binary(parts[0])
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +76,11 @@ func attachUSDT(a attaching) (io.Closer, error) {
 		held = append(held, l)
 	}
 	if len(held) == 0 {
-		return nil, fmt.Errorf("%s has no USDT probe %s:%s", file, parts[1], parts[2])
+		var known []string
+		for _, p := range all {
+			known = append(known, parts[0]+":"+p.provider+":"+p.name)
+		}
+		return nil, a.missing(known, "%s has no USDT probe %s:%s", file, parts[1], parts[2])
 	}
 	return held, nil
 }

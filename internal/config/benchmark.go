@@ -10,6 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/org/ebpf-bench-gate/bench"
+	"github.com/org/ebpf-bench-gate/internal/near"
 	"github.com/org/ebpf-bench-gate/internal/packet"
 )
 
@@ -172,8 +173,8 @@ func (r *reader) known(benchmarks []bench.Benchmark, programs []bench.Program) {
 			continue
 		}
 		hint := "list it with its object: programs: {" + b.Program + ": {object: …}}"
-		if near, ok := nearest(b.Program, names); ok {
-			hint = "did you mean " + near + "?"
+		if meant, ok := near.Word(b.Program, names); ok {
+			hint = "did you mean " + meant + "?"
 		}
 		r.failAt(b.Pos, hint, "the program %s is not listed under programs", quote(b.Program))
 	}

@@ -26,7 +26,9 @@ type Result struct {
 }
 
 // Run measures a plan. The error is that of a host on which nothing can be
-// measured, or the context's; what one benchmark lacks is told in the result.
+// measured, or the context's, or all mistakes that only the objects and this kernel
+// show in what the config says of hooks ([bench.Diagnostic]); what one benchmark lacks
+// is told in the result.
 func Run(ctx context.Context, p Plan) (*Result, error) {
 	s, err := bpf.NewSession(p.Seed)
 	if err != nil {
@@ -36,6 +38,9 @@ func Run(ctx context.Context, p Plan) (*Result, error) {
 	r := newRun(p, s)
 	s.Stop = ctx.Err
 	defer r.close()
+	if err := r.hooks(); err != nil {
+		return nil, err
+	}
 	if err := r.static(ctx); err != nil {
 		return nil, err
 	}
@@ -97,53 +102,6 @@ func (r *run) begin(what string) {
 	}
 }
 
-// static loads every program of every side once.
-func (r *run) static(ctx context.Context) error {
-	for i := range r.Sides {
-		side, out := &r.Sides[i], r.runs[i]
-		for _, o := range side.Objects {
-			for _, name := range o.Programs() {
-				if err := ctx.Err(); err != nil {
-					return err
-				}
-				r.begin(fmt.Sprintf("load %s of %s", name, side.Name))
-				res := bench.ProgramResult{Program: name, Object: o.Name, Type: o.Type(name), Outcome: bench.Accepted, Digest: o.Digest(name)}
-				l, err := r.session.Load(o.Object, name)
-				if err != nil {
-					res = bpf.Diagnose(o.Name, name, o.Type(name), err)
-					res.LogPath = r.saveLog(side.Name, name, err)
-					out.Programs = append(out.Programs, res)
-					continue
-				}
-				results, err := bpf.Static(l)
-				if err == nil {
-					res.Functions, err = bpf.Functions(l)
-				}
-				l.Close()
-				out.Programs = append(out.Programs, res)
-				if err != nil {
-					out.Warnings = append(out.Warnings, fmt.Sprintf("%s: %v", name, err))
-				}
-				out.Results = append(out.Results, results...)
-			}
-		}
-	}
-	return nil
-}
-
-// saveLog writes the verifier's whole log and returns its file, or "".
-func (r *run) saveLog(side, program string, err error) string {
-	log := bpf.VerifierLog(err)
-	if r.SaveLog == nil || log == "" {
-		return ""
-	}
-	file, err := r.SaveLog(fmt.Sprintf("%s-%s-%s", r.Time.UTC().Format("20060102t150405"), side, program), log)
-	if err != nil {
-		return "" // the end of the log is in the report
-	}
-	return file
-}
-
 // A benchCase is one benchmark on its way.
 type benchCase struct {
 	bench.Benchmark
@@ -177,18 +135,24 @@ type declarer interface {
 	declared(measure string) (unit string, better bench.Better)
 }
 
-// prepare readies every benchmark, and tells which cannot be measured.
+// prepare readies every benchmark, and tells which cannot be measured. What the config
+// names to hang at and is not there is its mistake, and nothing is measured.
 func (r *run) prepare(ctx context.Context) error {
+	var wrong mistakes
 	for _, b := range r.Benchmarks {
 		err := r.prepareOne(ctx, b)
 		if stopped := ctx.Err(); stopped != nil {
 			return stopped
 		}
-		if err != nil {
+		var lost *bpf.NoTarget
+		switch {
+		case errors.As(err, &lost):
+			wrong.add(lost.Diagnostic)
+		case err != nil:
 			r.fail(b, err)
 		}
 	}
-	return nil
+	return wrong.err()
 }
 
 // fail tells that a benchmark could not be measured. One that somebody asked for

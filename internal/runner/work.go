@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/org/ebpf-bench-gate/bench"
@@ -30,6 +31,47 @@ type scene struct {
 	// net and iface are what b.At says; nil and 0 on the host itself.
 	net   *os.File
 	iface int
+}
+
+// mistakes are those of a config, each once.
+type mistakes []*bench.Diagnostic
+
+func (m *mistakes) add(d *bench.Diagnostic) {
+	if !slices.ContainsFunc(*m, func(o *bench.Diagnostic) bool { return o.Error() == d.Error() }) {
+		*m = append(*m, d)
+	}
+}
+
+func (m mistakes) err() error {
+	var all []error
+	for _, d := range m {
+		all = append(all, d)
+	}
+	return errors.Join(all...)
+}
+
+// hooks looks where all programs hang that real work is to run, and returns what
+// neither the config nor their sections say so that it could be understood.
+func (r *run) hooks() error {
+	var wrong mistakes
+	for _, b := range r.Benchmarks {
+		if b.Work == nil || b.Agent != nil {
+			continue
+		}
+		for i := range r.Sides {
+			for _, name := range append([]string{b.Program}, b.With...) {
+				o, ok := r.Sides[i].find(name)
+				if !ok {
+					continue
+				}
+				var d *bench.Diagnostic
+				if _, err := o.Hook(name); errors.As(err, &d) {
+					wrong.add(d)
+				}
+			}
+		}
+	}
+	return wrong.err()
 }
 
 // openWork makes the place, sets it up, prepares the programs, and does the work once

@@ -16,19 +16,26 @@ static __always_inline void work(void)
 
 PROGRAM("tracepoint/syscalls/sys_enter_execve", tp, 0)
 PROGRAM("raw_tp/sched_process_exec", raw_tp, 0)
+PROGRAM("raw_tp.w/nbd_send_request", raw_tp_writable, 0)
 PROGRAM("tp_btf/sched_process_exec", tp_btf, 0)
 PROGRAM("kprobe/do_unlinkat", on_kprobe, 0)
 PROGRAM("kretprobe/do_unlinkat", on_kretprobe, 0)
 PROGRAM("kprobe.multi/do_unlinka?", on_kprobe_multi, 0)
+PROGRAM("kretprobe.multi/do_unlinka?", on_kretprobe_multi, 0)
+PROGRAM("kprobe.session/do_unlinkat", on_kprobe_session, 0)
 PROGRAM("ksyscall/unlinkat", on_ksyscall, 0)
+PROGRAM("kretsyscall/unlinkat", on_kretsyscall, 0)
 PROGRAM("fentry/do_unlinkat", on_fentry, 0)
 PROGRAM("fexit/do_unlinkat", on_fexit, 0)
+PROGRAM("fmod_ret/security_inode_unlink", on_fmod_ret, 0)
 PROGRAM("uprobe/libc.so.6:malloc", on_uprobe, 0)
 PROGRAM("uretprobe/libc.so.6:malloc", on_uretprobe, 0)
 PROGRAM("uprobe.multi/libc.so.6:mallo?", on_uprobe_multi, 0)
+PROGRAM("uretprobe.multi/libc.so.6:mallo?", on_uretprobe_multi, 0)
 PROGRAM("perf_event/cpu-clock:1000", on_clock, 0)
 PROGRAM("socket", on_socket, 0)
 PROGRAM("lsm/inode_unlink", on_lsm, 0)
+PROGRAM("lsm_cgroup/socket_post_create", on_lsm_cgroup, 1)
 PROGRAM("xdp", on_xdp, XDP_PASS)
 PROGRAM("tc", on_tc, 0)
 PROGRAM("tcx/egress", on_tcx_egress, 0)
@@ -42,6 +49,7 @@ PROGRAM("cgroup/sysctl", on_sysctl, 1)
 PROGRAM("cgroup/dev", on_dev, 1)
 PROGRAM("sockops", on_sockops, 1)
 PROGRAM("sk_lookup", on_lookup, SK_PASS)
+PROGRAM("flow_dissector", on_dissector, BPF_OK)
 PROGRAM("netfilter/ipv4/local_in:0", on_netfilter, 1)
 PROGRAM("iter/task", on_task, 0)
 
@@ -63,6 +71,7 @@ SEC("sockops") int collect(struct bpf_sock_ops *ops)
 }
 
 SEC("sk_msg") int on_msg(struct sk_msg_md *msg) { work(); return SK_PASS; }
+SEC("sk_skb/stream_parser") int on_parser(struct __sk_buff *skb) { work(); return skb->len; }
 SEC("sk_skb/stream_verdict") int on_verdict(struct __sk_buff *skb) { work(); return SK_PASS; }
 
 char LICENSE[] SEC("license") = "GPL";
