@@ -25,8 +25,7 @@ const (
 // policy reads how runs are judged, over the defaults. A measure that is named
 // has only the limits that stand there.
 func (r *reader) policy(n *yaml.Node) gate.Policy {
-	p := gate.DefaultPolicy()
-	p.Limits = maps.Clone(p.Limits)
+	p := r.preset(n)
 	var overrides *yaml.Node
 	effects := 0 // how many of the two names of one thing
 	once := func(k *yaml.Node) {
@@ -36,7 +35,8 @@ func (r *reader) policy(n *yaml.Node) gate.Policy {
 	}
 	limits := map[string]*yaml.Node{}
 	known := fields{
-		"alpha": func(_, v *yaml.Node) { p.Alpha = r.ratio(v, "alpha", 0, 1) },
+		"preset": func(_, _ *yaml.Node) {},
+		"alpha":  func(_, v *yaml.Node) { p.Alpha = r.ratio(v, "alpha", 0, 1) },
 		"test": func(_, v *yaml.Node) {
 			w, _ := r.choice(v, "test", string(gate.SignedRank), string(gate.PairedT))
 			p.Test = gate.PairedTest(w)
@@ -67,6 +67,40 @@ func (r *reader) policy(n *yaml.Node) gate.Policy {
 		p.Overrides = r.overrides(overrides, p.Threshold)
 	}
 	return p
+}
+
+// preset is the policy that the other keys of one are written over.
+func (r *reader) preset(n *yaml.Node) gate.Policy {
+	all := gate.Presets()
+	for key, v := range pairs(n) {
+		if key.Value != "preset" {
+			continue
+		}
+		w, _ := r.choice(v, "preset", presetWords()...)
+		for _, p := range all {
+			if p.Name == w {
+				return p.Policy()
+			}
+		}
+	}
+	return all[0].Policy()
+}
+
+func presetWords() []string {
+	var words []string
+	for _, p := range gate.Presets() {
+		words = append(words, p.Name)
+	}
+	return words
+}
+
+// presetNames says what each preset is.
+func presetNames() string {
+	var all []string
+	for _, p := range gate.Presets() {
+		all = append(all, "`"+p.Name+"` ("+p.Help+")")
+	}
+	return strings.Join(all, ", ")
 }
 
 // measuresIn are all measures, and the members of families that the keys of a
