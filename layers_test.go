@@ -34,8 +34,8 @@ var rooms = map[string][]string{
 	"internal/build":      {"bench"},
 	"internal/work":       {"bench", "internal/build", "internal/netns"},
 	"internal/store":      {"bench"},
-	"internal/adapter":    {"bench", "stats"},
-	"internal/render":     {"gate", "bench"},
+	"internal/adapter":    {"bench", "stats", "internal/openmetrics"},
+	"internal/render":     {"gate", "bench", "internal/openmetrics"},
 	"internal/github":     {"bench", "gate", "internal/store"},
 	"internal/agent":      {"bench", "bpf"},
 	"internal/runner":     {"bench", "bpf", "gate", "internal/agent", "internal/work"},
@@ -54,6 +54,8 @@ var rooms = map[string][]string{
 	"examples": {},
 	"scripts":  {},
 	"test":     {"internal/cli", "internal/vm", "bench"},
+
+	"internal/openmetrics": {},
 }
 
 // libraries holds the third-party libraries of the pure rooms, which must run on

@@ -94,6 +94,18 @@ func (r *Report) Open() []string {
 	return names
 }
 
+// Answer is what the verifier's answer to one of Programs means: Regressed where head
+// rejects what base accepted, Inconclusive where nobody knows, and else Pass.
+func (r *Report) Answer(p bench.ProgramResult) Verdict {
+	switch {
+	case slices.Contains(r.outcomes.broken, p.Program) && p.Outcome == bench.Rejected:
+		return Regressed
+	case slices.Contains(r.outcomes.unknown, p.Program) && p.Outcome != bench.Accepted:
+		return Inconclusive
+	}
+	return Pass
+}
+
 // A Comparison is one measure of one benchmark, head against base or history.
 type Comparison struct {
 	Benchmark string `json:"benchmark"`
