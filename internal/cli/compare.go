@@ -44,7 +44,7 @@ BASE and HEAD may also be results of other tools; gate import --help lists them.
 			if err != nil {
 				return err
 			}
-			return out.print(c, gate.CompareSuites(base, head, of), 0)
+			return out.print(c, judged{report: gate.CompareSuites(base, head, of), base: base, head: head}, 0)
 		},
 	}
 	cmd.Flags().StringVar(&file, "config", "", "take the policy from `FILE` (default: the built-in policy); of several suites, from those that a pattern names")

@@ -4,14 +4,14 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/org/ebpf-bench-gate/bench"
-	"github.com/org/ebpf-bench-gate/internal/adapter"
 	"github.com/org/ebpf-bench-gate/internal/store"
 )
 
@@ -22,26 +22,28 @@ func (c Command) export() *cobra.Command {
 		Short: "Write a run in a format that other tools read",
 		Long: `Export writes RUN, a file (of gate, or of another tool) or the ID of a stored run, as
 
-  benchfmt  the format of Go benchmarks, every sample a line: benchstat reads it
-  bmf       Bencher Metric Format: medians, and quartiles as bounds
+  benchfmt     the format of Go benchmarks, every sample a line: benchstat reads it
+  bmf          Bencher Metric Format: medians, and quartiles as bounds
+  csv          every sample a line, for spreadsheets
+  json         the run file itself, not compressed: docs/schema/run.json is its schema
+  openmetrics  OpenMetrics text: medians and quartiles, for Prometheus
 
-What gate import makes of these is the run again, but for what the format cannot say.`,
+What gate import makes of benchfmt and BMF is the run again, but for what the format
+cannot say.`,
 		Example: `  gate export --format benchfmt head.json.gz
-  gate export --format bmf --output head.bmf.json head.json`,
+  gate export --format bmf --output head.bmf.json head.json
+  gate export --format csv head.json | head -3`,
 		Args: takes("RUN"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			write, ok := map[string]func(io.Writer, *bench.Run) error{
-				"benchfmt": adapter.WriteBenchfmt, "bmf": adapter.WriteBMF,
-			}[format]
-			if !ok {
-				return usage("--format %s: expected one of benchfmt, bmf", format)
+			if !slices.Contains(runFormats, format) {
+				return usage("--format %s: expected one of %s", format, strings.Join(runFormats, ", "))
 			}
 			run, err := c.fileOrStored(cmd, args[0], dir)
 			if err != nil {
 				return err
 			}
 			var buf bytes.Buffer
-			if err := write(&buf, run); err != nil {
+			if err := encodeRun(&buf, format, run); err != nil {
 				return unmeasured(err)
 			}
 			if file != "" {
@@ -52,7 +54,7 @@ What gate import makes of these is the run again, but for what the format cannot
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&format, "format", "benchfmt", "benchfmt or bmf")
+	f.StringVar(&format, "format", "benchfmt", "benchfmt, bmf, csv, json or openmetrics")
 	f.StringVarP(&file, "output", "o", "", "write to `FILE` instead of standard output")
 	f.StringVar(&dir, "store", "", "the store's `DIRECTORY` (default: .ebpf-bench at the top of the repository)")
 	return cmd

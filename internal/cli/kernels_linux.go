@@ -30,6 +30,7 @@ type bed struct {
 	results []*runner.Result // by suite
 	res     *runner.Result   // of all suites
 	report  *gate.Report
+	history []*bench.Run // stored ones of the branch that head was held against
 	err     error
 }
 
@@ -256,19 +257,19 @@ func cmpOr(a, b string) string {
 func (c Command) tell(f runFlags, beds []*bed, elapsed time.Duration) error {
 	if len(beds) == 1 {
 		if b := beds[0]; b.err == nil {
-			if err := f.print(c, b.report, elapsed); !isVerdict(err) {
+			if err := f.print(c, b.judged(), elapsed); !isVerdict(err) {
 				return err
 			}
 		}
 		return c.ending(f, beds[0])
 	}
-	var reports []*gate.Report
+	var all []judged
 	for _, b := range beds {
 		if b.err == nil {
-			reports = append(reports, b.report)
+			all = append(all, b.judged())
 		}
 	}
-	if err := f.printAll(c, reports, len(beds)-len(reports), elapsed); err != nil {
+	if err := f.put(c, all, len(beds)-len(all), elapsed); err != nil {
 		return err
 	}
 	worst, told := exitPass, ""
@@ -286,6 +287,11 @@ func (c Command) tell(f runFlags, beds []*bed, elapsed time.Duration) error {
 		return nil
 	}
 	return verdictError{worst}
+}
+
+// judged is what there is to tell of a testbed that was measured.
+func (b *bed) judged() judged {
+	return judged{report: b.report, base: b.res.Base, head: b.res.Head, history: b.history}
 }
 
 func isVerdict(err error) bool {

@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/org/ebpf-bench-gate/gate"
-	"github.com/org/ebpf-bench-gate/internal/render"
 )
 
 // output holds the flags of every verb that prints a report.
@@ -27,16 +26,14 @@ type output struct {
 }
 
 func (o *output) flags(f *pflag.FlagSet) {
-	f.StringVar(&o.format, "format", "text", "text, markdown or json")
+	f.StringVar(&o.format, "format", "text", strings.Join(reportFormats[:len(reportFormats)-1], ", ")+" or "+reportFormats[len(reportFormats)-1])
 	f.StringVarP(&o.file, "output", "o", "", "write the report to `FILE` instead of standard output")
 	f.StringVar(&o.onInconclusive, "on-inconclusive", "", "exit as `pass|fail` where nothing could be decided (default: exit 4)")
 }
 
 func (o *output) check() error {
-	switch o.format {
-	case "text", "markdown", "json":
-	default:
-		return usage("--format %s: expected one of text, markdown, json", o.format)
+	if !slices.Contains(reportFormats, o.format) {
+		return usage("--format %s: expected one of %s", o.format, strings.Join(reportFormats, ", "))
 	}
 	switch o.onInconclusive {
 	case "", "pass", "fail":
@@ -57,48 +54,20 @@ func (o *output) check() error {
 }
 
 // print writes the report and returns its exit code as an error, or nil for 0.
-func (o *output) print(c Command, r *gate.Report, elapsed time.Duration) error {
-	to, buf := c.Stdout, bytes.Buffer{}
-	if o.file != "" {
-		to = &buf
+func (o *output) print(c Command, j judged, elapsed time.Duration) error {
+	if err := o.put(c, []judged{j}, 0, elapsed); err != nil {
+		return err
 	}
-	var err error
-	switch o.format {
-	case "json":
-		err = render.JSON(to, r)
-	case "markdown":
-		err = render.Markdown(to, r, render.MarkdownOptions{Until: waiverEnd(), Config: filepath.ToSlash(o.configFlag), ConfigOf: o.configOf})
-	default:
-		err = render.Text(to, r, render.Options{Color: colorful(to), Width: width(to), Elapsed: elapsed, Until: waiverEnd(), ConfigOf: o.configOf})
-	}
-	if err == nil && o.file != "" {
-		err = os.WriteFile(o.file, buf.Bytes(), 0o644)
-	}
-	if err != nil {
-		return &exitError{code: exitUnmeasured, err: fmt.Errorf("write the report: %w", err)}
-	}
-	if o.file != "" {
-		fmt.Fprintln(c.Stderr, strings.TrimSpace(r.Summary))
-	}
-	return o.exit(r)
+	return o.exit(j.report)
 }
 
-// printAll writes the reports of several testbeds, of which missing have none.
-func (o *output) printAll(c Command, reports []*gate.Report, missing int, elapsed time.Duration) error {
+// put writes the reports of some testbeds, of which missing have none.
+func (o *output) put(c Command, all []judged, missing int, elapsed time.Duration) error {
 	to, buf := c.Stdout, bytes.Buffer{}
 	if o.file != "" {
 		to = &buf
 	}
-	opts := render.Options{Color: colorful(to), Width: width(to), Elapsed: elapsed, Until: waiverEnd()}
-	var err error
-	switch o.format {
-	case "json":
-		err = render.JSONs(to, reports, missing)
-	case "markdown":
-		err = render.Suite(to, worstFirst(reports), render.SuiteOptions{MarkdownOptions: render.MarkdownOptions{Until: waiverEnd()}})
-	default:
-		err = render.Texts(to, reports, missing, opts)
-	}
+	err := o.write(to, all, missing, elapsed)
 	if err == nil && o.file != "" {
 		err = os.WriteFile(o.file, buf.Bytes(), 0o644)
 	}
@@ -106,8 +75,13 @@ func (o *output) printAll(c Command, reports []*gate.Report, missing int, elapse
 		return &exitError{code: exitUnmeasured, err: fmt.Errorf("write the report: %w", err)}
 	}
 	if o.file != "" {
-		_, summary := gate.Overall(reports, missing)
-		fmt.Fprintln(c.Stderr, summary)
+		summary := ""
+		if len(all) == 1 && missing == 0 {
+			summary = all[0].report.Summary
+		} else {
+			_, summary = gate.Overall(reportsOf(all), missing)
+		}
+		fmt.Fprintln(c.Stderr, strings.TrimSpace(summary))
 	}
 	return nil
 }

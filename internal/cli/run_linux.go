@@ -166,7 +166,7 @@ func (c Command) measure(ctx context.Context, f runFlags, args []string) (err er
 			}
 		}
 		b.res = joinSuites(suites, b.results, suites[0].baseRevision)
-		if b.report, err = c.judge(f, policyOfSuites(suites), runs, b.res); err != nil {
+		if b.report, b.history, err = c.judge(f, policyOfSuites(suites), runs, b.res); err != nil {
 			return err
 		}
 	}
@@ -271,33 +271,40 @@ func (c Command) printFailures(f runFlags, failures []error) (first bool) {
 	return first
 }
 
-// judge judges the runs and stores them.
-func (c Command) judge(f runFlags, of func(suite string) gate.Policy, s *store.Store, res *runner.Result) (*gate.Report, error) {
-	var report *gate.Report
-	if res.Base != nil {
-		report = gate.CompareSuites(res.Base, res.Head, of)
-	} else {
-		history, problems := history(s, res.Head)
+// judge judges the runs and stores them. The history is that of base, or else of head;
+// beside a base it is read only where the report shows it.
+func (c Command) judge(f runFlags, of func(suite string) gate.Policy, s *store.Store, res *runner.Result) (report *gate.Report, past []*bench.Run, err error) {
+	read := func(of *bench.Run) []*bench.Run {
+		runs, problems := history(s, of)
 		for _, pr := range problems {
 			fmt.Fprintf(c.Stderr, "warning: not counted: %v\n", pr)
 		}
-		if len(f.only) > 0 {
-			onlyOf(res.Head, history)
+		return runs
+	}
+	if res.Base != nil {
+		report = gate.CompareSuites(res.Base, res.Head, of)
+		if f.format == "html" {
+			past = read(res.Base)
 		}
-		report = gate.CompareHistorySuites(res.Head, history, of)
+	} else {
+		past = read(res.Head)
+		if len(f.only) > 0 {
+			onlyOf(res.Head, past)
+		}
+		report = gate.CompareHistorySuites(res.Head, past, of)
 	}
 	if f.noStore {
-		return report, nil
+		return report, past, nil
 	}
 	for _, r := range []*bench.Run{res.Base, res.Head} {
 		if r == nil {
 			continue
 		}
 		if _, err := s.Put(r); err != nil {
-			return nil, &exitError{code: exitUnmeasured, err: fmt.Errorf("store the run: %w", err), hint: "--store DIRECTORY chooses another place, --no-store stores nothing"}
+			return nil, nil, &exitError{code: exitUnmeasured, err: fmt.Errorf("store the run: %w", err), hint: "--store DIRECTORY chooses another place, --no-store stores nothing"}
 		}
 	}
-	return report, nil
+	return report, past, nil
 }
 
 // onlyOf leaves stored runs what head measured of them: what --only left out is not
