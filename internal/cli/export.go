@@ -25,7 +25,7 @@ func (c Command) export() *cobra.Command {
   benchfmt     the format of Go benchmarks, every sample a line: benchstat reads it
   bmf          Bencher Metric Format: medians, and quartiles as bounds
   csv          every sample a line, for spreadsheets
-  json         the run file itself, not compressed: docs/schema/run.json is its schema
+  json         the run file itself, not compressed: docs/run.schema.json is its schema
   openmetrics  OpenMetrics text: medians and quartiles, for Prometheus
 
 What gate import makes of benchfmt and BMF is the run again, but for what the format

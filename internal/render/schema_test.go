@@ -25,8 +25,8 @@ type suites struct {
 }
 
 const (
-	schemaDir = "../../docs/schema"
-	schemaURL = "https://raw.githubusercontent.com/org/ebpf-bench-gate/main/docs/schema/"
+	schemaDir = "../../docs"
+	schemaURL = "https://raw.githubusercontent.com/org/ebpf-bench-gate/main/docs/"
 )
 
 // reflector makes schemas of the types and their comments. Fields may be added within
@@ -56,12 +56,12 @@ func reflector(t *testing.T) *jsonschema.Reflector {
 // them.
 func TestSchemas(t *testing.T) {
 	for name, schema := range map[string]*jsonschema.Schema{
-		"run.json":    reflector(t).Reflect(&bench.Run{}),
-		"report.json": reflector(t).Reflect(&gate.Report{}),
+		"run.schema.json":    reflector(t).Reflect(&bench.Run{}),
+		"report.schema.json": reflector(t).Reflect(&gate.Report{}),
 	} {
 		schema.ID = jsonschema.ID(schemaURL + name)
-		schema.Title = map[string]string{"run.json": "A run of gate", "report.json": "A report of gate"}[name]
-		if name == "report.json" { // or those of several testbeds
+		schema.Title = map[string]string{"run.schema.json": "A run of gate", "report.schema.json": "A report of gate"}[name]
+		if name == "report.schema.json" { // or those of several testbeds
 			several := reflector(t).Reflect(&suites{})
 			for k, v := range several.Definitions {
 				if _, ok := schema.Definitions[k]; !ok {
@@ -113,7 +113,7 @@ func validate(t *testing.T, s *validator.Schema, text string) error {
 // TestJSONIsValid validates what is written by the published schemas, with another
 // library than the one that made them.
 func TestJSONIsValid(t *testing.T) {
-	report, runs := compiled(t, "report.json"), compiled(t, "run.json")
+	report, runs := compiled(t, "report.schema.json"), compiled(t, "run.schema.json")
 	for name, r := range reports() {
 		var one, several bytes.Buffer
 		if err := JSON(&one, r); err != nil {
