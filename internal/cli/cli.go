@@ -220,7 +220,7 @@ and how sure it is.`),
 		SilenceErrors:         true,
 	}
 	root.SetFlagErrorFunc(misused)
-	root.AddCommand(c.run(), c.cover(), c.compare(), c.baseline(), c.noise(), c.top(), c.doctor(), c.version())
+	root.AddCommand(c.run(), c.cover(), c.compare(), c.baseline(), c.noise(), c.profile(), c.top(), c.doctor(), c.version())
 	root.AddCommand(c.history(), c.verifier(), c.report(), c.importing(), c.export())
 	root.AddCommand(c.initialize(), c.action(), c.measureStaged(), c.guest(), c.supervise())
 	root.Args = takesVerb

@@ -18,6 +18,10 @@ func (c Command) noise() *cobra.Command { return needsLinux("noise", "Measure th
 
 func (c Command) top() *cobra.Command { return needsLinux("top", "Show what loaded programs cost") }
 
+func (c Command) profile() *cobra.Command {
+	return needsLinux("profile", "Sample what the CPUs run")
+}
+
 func (c Command) measureStaged() *cobra.Command {
 	return needsLinux("measure", "Measure what was staged")
 }

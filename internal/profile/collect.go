@@ -1,0 +1,248 @@
+package profile
+
+import (
+	"cmp"
+	"encoding/binary"
+	"slices"
+	"time"
+
+	"github.com/org/ebpf-bench-gate/internal/symbol"
+)
+
+// Kernel names addresses of the kernel: [symbol.Kernel].
+type Kernel interface {
+	Frames(addr uint64) []symbol.Frame
+}
+
+// Users names addresses of processes: symbol.Users.
+type Users interface {
+	Process(pid int) error
+	Frames(pid int, addr uint64) []symbol.Frame
+}
+
+// Options say what a profile is of, and how much of it is kept.
+type Options struct {
+	Type   Type
+	Event  string
+	Period time.Duration
+	Start  time.Time
+	// Stacks bounds how many different ones are kept; 0 is 65,536. When half are taken, stacks
+	// of different processes are added up as one.
+	Stacks int
+}
+
+// A Sample is one moment of a thread, in addresses, innermost first.
+type Sample struct {
+	Time         time.Time
+	CPU          uint32
+	PID, TID     uint32
+	Comm         string
+	Kernel, User []uint64
+	Off          time.Duration // for OffCPU
+}
+
+// A Collector names samples and adds them up. It serves one goroutine.
+type Collector struct {
+	options   Options
+	kernel    Kernel
+	users     Users
+	inKernel  places
+	processes map[uint32]places
+	held      int // addresses in processes
+	locations map[locationKey]*Location
+	stacks    map[string]*Stack
+	coarse    uint64
+	key       []byte
+	stack     []*Location
+}
+
+// places are addresses that were named before.
+type places map[uint64]place
+
+type place struct {
+	frames   []symbol.Frame // with their offsets
+	location *Location
+}
+
+// A locationKey tells locations apart: what the machine ran, and what was inlined there.
+type locationKey struct{ inner, outer symbol.Frame }
+
+const (
+	defaultStacks = 1 << 16
+	// maxPlaces bounds what is remembered of addresses, which it only saves time to remember.
+	// Stacks that were walked wrongly have ever new ones.
+	maxPlaces = 1 << 18
+)
+
+// NewCollector is ready for samples. Kernel may be nil where nobody may read its symbols.
+func NewCollector(kernel Kernel, users Users, options Options) *Collector {
+	options.Stacks = cmp.Or(options.Stacks, defaultStacks)
+	return &Collector{
+		options: options, kernel: kernel, users: users, inKernel: places{}, processes: map[uint32]places{},
+		locations: map[locationKey]*Location{}, stacks: map[string]*Stack{},
+	}
+}
+
+// Exec says that a process runs another program from now on.
+func (c *Collector) Exec(pid uint32) {
+	c.Exit(pid)
+	_ = c.users.Process(int(pid)) // while it is there; its end is seen by its addresses
+}
+
+// Exit says that a process is gone. Another may have its number.
+func (c *Collector) Exit(pid uint32) {
+	c.held -= len(c.processes[pid])
+	delete(c.processes, pid)
+}
+
+// Add names a sample and adds it up.
+func (c *Collector) Add(s *Sample) {
+	c.stack = c.stack[:0]
+	for i, addr := range s.Kernel {
+		c.push(c.kernelPlace(addr, i > 0).location)
+	}
+	for i, addr := range s.User {
+		c.push(c.userPlace(s.PID, addr, i > 0).location)
+	}
+	if c.options.Type == OffCPU {
+		c.stack = withoutSwitch(c.stack)
+	}
+	c.sum(s)
+}
+
+// push adds a location to the stack. Of a run of places that nobody can name, one is shown.
+func (c *Collector) push(l *Location) {
+	if n := len(c.stack); n > 0 && c.stack[n-1] == l && l.Frames[0].Function == "" && l.Frames[0].Offset == 0 {
+		return
+	}
+	c.stack = append(c.stack, l)
+}
+
+func (c *Collector) sum(s *Sample) {
+	value := int64(c.options.Period)
+	if c.options.Type == OffCPU {
+		value = int64(s.Off)
+	}
+	pid, stack := s.PID, c.stack
+	found := c.find(pid, s.Comm, stack)
+	if found == nil && len(c.stacks) >= c.options.Stacks/2 {
+		pid = 0
+		found = c.find(pid, s.Comm, stack)
+	}
+	if found == nil && len(c.stacks) >= c.options.Stacks {
+		c.coarse++
+		stack = []*Location{c.location([]symbol.Frame{notKept})}
+		found = c.find(pid, s.Comm, stack)
+	}
+	if found == nil {
+		found = &Stack{PID: pid, Comm: s.Comm, Locations: slices.Clone(stack)}
+		c.stacks[string(c.key)] = found
+	}
+	found.Count++
+	found.Value += value
+}
+
+// find looks for a stack, and leaves its key.
+func (c *Collector) find(pid uint32, comm string, stack []*Location) *Stack {
+	c.key = binary.NativeEndian.AppendUint32(c.key[:0], pid)
+	for _, l := range stack {
+		c.key = binary.NativeEndian.AppendUint32(c.key, l.id)
+	}
+	c.key = append(c.key, comm...)
+	return c.stacks[string(c.key)]
+}
+
+func (c *Collector) kernelPlace(addr uint64, isReturn bool) place {
+	p, ok := c.inKernel[addr]
+	if ok {
+		return p
+	}
+	frames := []symbol.Frame{{Module: "[kernel]", Offset: addr, Kind: symbol.KindKernel}}
+	if c.kernel != nil {
+		frames = c.kernel.Frames(before(addr, isReturn))
+	}
+	if len(c.inKernel) >= maxPlaces {
+		clear(c.inKernel)
+	}
+	p = place{frames, c.location(frames)}
+	c.inKernel[addr] = p
+	return p
+}
+
+func (c *Collector) userPlace(pid uint32, addr uint64, isReturn bool) place {
+	known := c.processes[pid]
+	p, ok := known[addr]
+	if ok {
+		return p
+	}
+	if known == nil {
+		known = places{}
+		c.processes[pid] = known
+		_ = c.users.Process(int(pid)) // while it is there
+	}
+	frames := c.users.Frames(int(pid), before(addr, isReturn))
+	p = place{frames, c.location(frames)}
+	if c.held++; c.held > maxPlaces {
+		clear(c.processes)
+		c.held, known = 1, places{}
+		c.processes[pid] = known
+	}
+	known[addr] = p
+	return p
+}
+
+// before is the address to look up: that a call returns to may belong to the next line, or to the
+// next function.
+func before(addr uint64, isReturn bool) uint64 {
+	if isReturn {
+		return addr - 1
+	}
+	return addr
+}
+
+// location is the one with these frames. How far into a function a place is makes no difference,
+// unless nothing names it.
+func (c *Collector) location(frames []symbol.Frame) *Location {
+	plain := func(f symbol.Frame) symbol.Frame {
+		if f.Function != "" || f.Module == "" || f.Module == "[anon]" {
+			f.Offset = 0
+		}
+		return f
+	}
+	key := locationKey{plain(frames[0]), plain(frames[len(frames)-1])}
+	if l := c.locations[key]; l != nil {
+		return l
+	}
+	own := make([]symbol.Frame, len(frames))
+	for i, f := range frames {
+		own[i] = plain(f)
+	}
+	l := &Location{id: uint32(len(c.locations)), Frames: own}
+	c.locations[key] = l
+	return l
+}
+
+// withoutSwitch leaves out how the kernel goes from one thread to another, which is where every
+// wait ends, and with it the program that looks at that.
+func withoutSwitch(stack []*Location) []*Location {
+	for i, l := range stack {
+		if f := l.Frames[0]; f.Function == "__schedule" && f.Kind == symbol.KindKernel {
+			return stack[i+1:]
+		}
+	}
+	return stack
+}
+
+// Profile is what was added up so far. Lost and Took are for the caller to fill.
+func (c *Collector) Profile() *Profile {
+	o := c.options
+	p := &Profile{Type: o.Type, Event: o.Event, Period: o.Period, Start: o.Start, Coarse: c.coarse}
+	for _, s := range c.stacks {
+		p.Stacks = append(p.Stacks, s)
+	}
+	slices.SortFunc(p.Stacks, func(a, b *Stack) int {
+		return cmp.Or(cmp.Compare(b.Value, a.Value), cmp.Compare(a.Comm, b.Comm), cmp.Compare(a.PID, b.PID), slices.CompareFunc(a.Locations, b.Locations,
+			func(a, b *Location) int { return cmp.Compare(a.id, b.id) }))
+	})
+	return p
+}
