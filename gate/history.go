@@ -121,7 +121,7 @@ func sharing(head *bench.Run, past series, p Policy) int {
 	for i := range head.Results {
 		r := &head.Results[i]
 		kind := measureOf(r.Measure)
-		if l := p.limit(r.Benchmark, r.Measure); l.Fail != nil && l.Threshold == nil && !kind.Exact && !kind.Static &&
+		if l := p.Limit(r.Benchmark, r.Measure); l.Fail != nil && l.Threshold == nil && !kind.Exact && !kind.Static &&
 			r.Benchmark != bench.Control && len(past.of(r)) > 0 {
 			m++
 		}

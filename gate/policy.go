@@ -77,6 +77,11 @@ type Override struct {
 	Limits map[string]Limit
 }
 
+// For tells whether it is one for a benchmark, on kernels that it is for.
+func (o Override) For(benchmark string) bool {
+	return o.Benchmark == "" || matches(o.Benchmark, benchmark)
+}
+
 // A Margin is a change in the bad direction: relative ("3%" is Ratio 0.03) or,
 // for counts, absolute ("10"). Exactly one of them is set; both zero is "any".
 type Margin struct {
@@ -130,11 +135,11 @@ func (p Policy) on(t bench.Testbed) Policy {
 	return p
 }
 
-// limit is what may happen to a measure of a benchmark.
-func (p Policy) limit(benchmark, measure string) Limit {
+// Limit is what may happen to a measure of a benchmark.
+func (p Policy) Limit(benchmark, measure string) Limit {
 	l, _ := limitOf(p.Limits, measure)
 	for _, o := range p.Overrides {
-		if own, ok := limitOf(o.Limits, measure); ok && (o.Benchmark == "" || matches(o.Benchmark, benchmark)) {
+		if own, ok := limitOf(o.Limits, measure); ok && o.For(benchmark) {
 			if own.Threshold == nil {
 				own.Threshold = l.Threshold
 			}

@@ -43,7 +43,7 @@ func newRow(base, head *bench.Result, now time.Time, p Policy) *row {
 		r = base
 	}
 	m := measured(r)
-	w := &row{measure: m, base: base, head: head, now: now, test: p.Test, limit: p.limit(r.Benchmark, r.Measure)}
+	w := &row{measure: m, base: base, head: head, now: now, test: p.Test, limit: p.Limit(r.Benchmark, r.Measure)}
 	w.Comparison = Comparison{
 		Benchmark: r.Benchmark, Program: r.Program, Measure: r.Measure, Unit: m.Unit, Kind: r.Kind,
 		Exact: m.Exact && !noisy(base) && !noisy(head), Path: r.Path,

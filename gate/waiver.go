@@ -23,6 +23,9 @@ type Waiver struct {
 	Reason string
 }
 
+// For tells whether it is one for a benchmark.
+func (v Waiver) For(benchmark string) bool { return matches(v.Benchmark, benchmark) }
+
 // Waived is a waiver as it stood when a row was judged, at head's time.
 type Waived struct {
 	Reason string `json:"reason"`
@@ -81,7 +84,7 @@ func (w *row) waive(waivers []Waiver) {
 	var found *Waiver
 	for i := range waivers {
 		v := &waivers[i]
-		if _, ok := limitOf(v.Max, w.Measure); !ok || !matches(v.Benchmark, w.Benchmark) {
+		if _, ok := limitOf(v.Max, w.Measure); !ok || !v.For(w.Benchmark) {
 			continue
 		}
 		if found == nil || !v.expired(w.now) || found.expired(w.now) {

@@ -209,7 +209,11 @@ func (c Command) root() *cobra.Command {
 		Long: strings.TrimSpace(`
 gate builds and loads the eBPF programs of two revisions, measures them side by
 side on the running kernel, and says whether the new one is slower, by how much,
-and how sure it is.`),
+and how sure it is.
+
+Flags may come from the environment: GATE_BUDGET=30s is --budget 30s. What is on the
+command line comes before that, the environment before the config, and the config
+before what is built in.`),
 		Example: `  gate run --base main                  # this checkout against main
   gate run --base old.o new.o           # two objects
   gate compare base.json head.json      # judge two saved runs, on any system
@@ -222,8 +226,12 @@ and how sure it is.`),
 	root.SetFlagErrorFunc(misused)
 	root.AddCommand(c.run(), c.cover(), c.compare(), c.baseline(), c.noise(), c.profile(), c.top(), c.doctor(), c.version())
 	root.AddCommand(c.history(), c.verifier(), c.report(), c.importing(), c.export())
+	root.AddCommand(c.config(), c.man())
+	root.SetHelpCommand(c.help())
 	root.AddCommand(c.initialize(), c.action(), c.measureStaged(), c.guest(), c.supervise())
 	root.Args = takesVerb
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return fromEnvironment(cmd) }
+	complete(root)
 	return root
 }
 

@@ -275,6 +275,7 @@ func configFor(found []foundProgram) string {
 		fmt.Fprintf(&benchmarks, "  %s/builtin: {}                # the built-in packets; better yours: docs/config.md\n", p.name)
 	}
 	var b strings.Builder
+	b.WriteString("# yaml-language-server: $schema=" + config.SchemaURL + "\n")
 	b.WriteString("# What is built, measured and judged on every pull request: docs/config.md.\nversion: 1\n")
 	if strings.Contains(programs.String(), ".o}") || strings.Contains(programs.String(), ".o\"}") {
 		b.WriteString("# How the objects are made, in each tree; without it they have to be committed.\n# build: {run: make, outputs: [\"*.o\"]}\n")
