@@ -62,7 +62,13 @@ func Annotate(w io.Writer, all []Annotation) {
 // step.
 type Outputs map[string]string
 
-var harmless = regexp.MustCompile(`^[A-Za-z0-9 _./:#@~+-]{0,1000}$`)
+// harmless are the characters of outputs, of which maxOutput has room.
+//
+// Note: no {0,1000}. It takes as long to compile as all else that gate does before it
+// begins.
+var harmless = regexp.MustCompile(`^[A-Za-z0-9 _./:#@~+-]*$`)
+
+const maxOutput = 1000 // bytes
 
 // Write appends the outputs to the file that GITHUB_OUTPUT names; without one it
 // does nothing. A value of other characters is an error.
@@ -73,7 +79,7 @@ func (o Outputs) Write(getenv func(string) string) (err error) {
 	defer caught(&err, "write the outputs")
 	act := actions.New(actions.WithGetenv(getenv))
 	for k, v := range o {
-		if !harmless.MatchString(v) {
+		if len(v) > maxOutput || !harmless.MatchString(v) {
 			return fmt.Errorf("write the outputs: %s is %.40q, which is not handed on", k, v)
 		}
 		act.SetOutput(k, v)

@@ -1,7 +1,9 @@
 package vm
 
 import (
+	"bytes"
 	"debug/elf"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -23,6 +25,9 @@ type File struct {
 	Data []byte
 	Path string // of the host; used where it is not empty
 	Exec bool
+	// loaded: of an executable only what is loaded when it runs, without symbols and
+	// debug information.
+	loaded bool
 }
 
 // maxFiles is what an initramfs may hold in bytes.
@@ -96,12 +101,46 @@ func (f File) write(c *cpio.Writer, name string) (int64, error) {
 	case info.Size() > maxFiles:
 		return 0, fmt.Errorf("%d MB, at most %d", info.Size()>>20, maxFiles>>20)
 	}
+	var content io.Reader = in
 	h.Size = info.Size()
+	if f.loaded {
+		if content, h.Size, err = loaded(in, h.Size); err != nil {
+			return 0, err
+		}
+	}
 	if err := c.WriteHeader(h); err != nil {
 		return 0, err
 	}
-	_, err = io.CopyN(c, in, h.Size)
+	_, err = io.CopyN(c, content, h.Size)
 	return h.Size, err
+}
+
+// loaded is the part of an executable that is mapped when it runs: all up to the end
+// of its last segment, under a header that promises no sections. Of a Go program that
+// is two thirds, since symbols and debug information lie behind.
+func loaded(in io.ReaderAt, size int64) (io.Reader, int64, error) {
+	f, err := elf.NewFile(in)
+	if err != nil {
+		return nil, 0, err
+	}
+	end := uint64(0)
+	for _, p := range f.Progs {
+		end = max(end, p.Off+p.Filesz)
+	}
+	var header elf.Header64
+	at := binary.Size(header)
+	if f.Class != elf.ELFCLASS64 || end < uint64(at) || end > uint64(size) {
+		return nil, 0, errors.New("an executable whose segments are not in it")
+	}
+	if err := binary.Read(io.NewSectionReader(in, 0, int64(at)), f.ByteOrder, &header); err != nil {
+		return nil, 0, err
+	}
+	header.Shoff, header.Shnum, header.Shstrndx = 0, 0, 0
+	var b bytes.Buffer
+	if err := binary.Write(&b, f.ByteOrder, &header); err != nil {
+		return nil, 0, err
+	}
+	return io.MultiReader(&b, io.NewSectionReader(in, int64(at), int64(end)-int64(at))), int64(end), nil
 }
 
 // Static tells why an executable cannot be a guest's init; nil is that it can: the

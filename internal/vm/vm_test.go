@@ -3,6 +3,7 @@ package vm
 import (
 	"bufio"
 	"bytes"
+	"debug/elf"
 	"encoding/binary"
 	"errors"
 	"io"
@@ -210,6 +211,51 @@ func TestFiles(t *testing.T) {
 	}
 	if err := (Files{"x": {Path: t.TempDir()}}).write(io.Discard); err == nil {
 		t.Error("a directory: no error")
+	}
+}
+
+// TestLoaded has the executable of these tests without what is not loaded: its
+// segments are the same, and it is shorter.
+func TestLoaded(t *testing.T) {
+	self, err := os.Open("/proc/self/exe")
+	if err != nil {
+		t.Skip(err)
+	}
+	defer self.Close()
+	whole, err := io.ReadAll(self)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, size, err := loaded(bytes.NewReader(whole), int64(len(whole)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	short, err := io.ReadAll(r)
+	if err != nil || int64(len(short)) != size || len(short) >= len(whole) {
+		t.Fatalf("%d of %d bytes, announced %d: %v", len(short), len(whole), size, err)
+	}
+	a, err := elf.NewFile(bytes.NewReader(whole))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := elf.NewFile(bytes.NewReader(short))
+	if err != nil || len(b.Sections) != 0 || b.Entry != a.Entry || len(b.Progs) != len(a.Progs) {
+		t.Fatalf("%+v, %v", b, err)
+	}
+	for i, p := range a.Progs {
+		x, errA := io.ReadAll(p.Open())
+		y, errB := io.ReadAll(b.Progs[i].Open())
+		if errA != nil || errB != nil || p.ProgHeader != b.Progs[i].ProgHeader {
+			t.Fatalf("segment %d: %+v, %v, %v", i, b.Progs[i], errA, errB)
+		}
+		if p.Off > 0 && !bytes.Equal(x, y) { // the first holds the header
+			t.Errorf("segment %d differs", i)
+		}
+	}
+	for name, b := range map[string][]byte{"cut": whole[:len(short)-1], "text": []byte("#!/bin/sh"), "empty": nil} {
+		if _, _, err := loaded(bytes.NewReader(b), int64(len(b))); err == nil {
+			t.Errorf("%s: no error", name)
+		}
 	}
 }
 
