@@ -47,6 +47,11 @@ type LoadOptions struct {
 	// layout says where the machine code is to lie; nil loads the program as
 	// it is.
 	layout *layout
+	// flags are added to those of the program (BPF_F_TEST_…).
+	flags uint32
+	// trace asks for the verifier's log of every instruction that it processed,
+	// accepted or not. It is as long as its way.
+	trace bool
 }
 
 // Load loads one program of the object, by itself, with only the maps that it
@@ -96,8 +101,12 @@ func (o *Object) loadSpec(program string, spec *ebpf.CollectionSpec, opts LoadOp
 	if opts.Stats {
 		co.Programs.LogLevel = ebpf.LogLevelStats
 	}
+	if opts.trace {
+		co.Programs.LogLevel |= ebpf.LogLevelInstruction
+	}
 	co.Programs.LogDisabled = o.quiet
 	callees := spec.Programs
+	callees[program].Flags |= opts.flags
 	spec.Programs = map[string]*ebpf.ProgramSpec{program: callees[program]}
 	coll, err := ebpf.NewCollectionWithOptions(spec, co)
 	if err != nil {

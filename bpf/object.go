@@ -29,6 +29,7 @@ type Object struct {
 	// setups of the config by program; those of other programs matter too,
 	// since a program array may hold them.
 	programs map[string]bench.Program
+	set      []bench.Constant // over those of programs; see Set
 	loaders  map[string]Loader
 	shift    int // see Shifted
 	// quiet asks for no log of a rejection: one of a million instructions takes
@@ -365,29 +366,44 @@ func (o *Object) setups() []bench.MapSetup {
 	return all
 }
 
+// Set gives global variables a value before the object's programs are loaded, over
+// what the config says. It returns the names of those that the object has; whether
+// their values fit is told by loading.
+func (o *Object) Set(constants []bench.Constant) (has []string) {
+	o.set, o.digests = nil, nil
+	for _, c := range constants {
+		if o.spec.Variables[c.Name] != nil {
+			o.set, has = append(o.set, c), append(has, c.Name)
+		}
+	}
+	return has
+}
+
 // globals writes the global variables, with the config's constants applied,
 // into the contents of the pruned data sections.
 func (o *Object) globals(out *ebpf.CollectionSpec) error {
 	values := make(map[string][]byte)
+	var constants []bench.Constant
 	for _, name := range o.Programs() {
-		for _, c := range o.programs[name].Constants {
-			v := o.spec.Variables[c.Name]
-			if v == nil {
-				return &bench.Diagnostic{
-					Pos: c.Pos, Message: fmt.Sprintf("%s has no global variable %q", o.Path, c.Name),
-					Hint: "it has " + strings.Join(o.variables(), ", "),
-				}
+		constants = append(constants, o.programs[name].Constants...)
+	}
+	for _, c := range append(constants, o.set...) {
+		v := o.spec.Variables[c.Name]
+		if v == nil {
+			return &bench.Diagnostic{
+				Pos: c.Pos, Message: fmt.Sprintf("%s has no global variable %q", o.Path, c.Name),
+				Hint: "it has " + strings.Join(o.variables(), ", "),
 			}
-			var t btf.Type
-			if v.Type != nil {
-				t = v.Type.Type
-			}
-			b, err := encode(c.Value, t, int(v.Size()), o.spec.ByteOrder, scope{})
-			if err != nil {
-				return err
-			}
-			values[c.Name] = b
 		}
+		var t btf.Type
+		if v.Type != nil {
+			t = v.Type.Type
+		}
+		b, err := encode(c.Value, t, int(v.Size()), o.spec.ByteOrder, scope{})
+		if err != nil {
+			return err
+		}
+		values[c.Name] = b
 	}
 	for name, v := range o.spec.Variables {
 		m := out.Maps[v.SectionName]

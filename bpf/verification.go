@@ -9,6 +9,7 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/btf"
+	"golang.org/x/sys/unix"
 
 	"github.com/org/ebpf-bench-gate/bench"
 )
@@ -21,6 +22,9 @@ type Verification struct {
 	// Values are the static measures by name. Of a rejected program they are those
 	// that the verifier told before it gave up.
 	Values map[string]float64
+	// Passed are the lines of source that the verifier went over most often, where
+	// [VerifyOptions] asked for them.
+	Passed []PassedLine
 }
 
 // VerifyOptions say how a program is verified.
@@ -30,6 +34,24 @@ type VerifyOptions struct {
 	// Trace asks for the verifier's log of a rejected program with the instructions
 	// that led there, which loads it once more. It is as long as the way there.
 	Trace bool
+	// Lines asks for so many lines of source, those that the verifier goes over most
+	// often, which loads the program once more. The log of that is as long as the
+	// verifier's way, some 100 bytes an instruction, and is held meanwhile.
+	Lines int
+	// TestStates has the verifier keep a state at every instruction
+	// (BPF_F_TEST_STATE_FREQ, Linux 5.4), TestRegs reject a program where what it
+	// knows of a register contradicts itself (BPF_F_TEST_REG_INVARIANTS, Linux 6.8).
+	TestStates, TestRegs bool
+}
+
+func (opts VerifyOptions) flags() (flags uint32) {
+	if opts.TestStates {
+		flags |= unix.BPF_F_TEST_STATE_FREQ
+	}
+	if opts.TestRegs {
+		flags |= 1 << 7 // BPF_F_TEST_REG_INVARIANTS
+	}
+	return flags
 }
 
 // Verify loads one program of the object as the config says, with small maps that
@@ -42,7 +64,11 @@ func (o *Object) Verify(program string, opts VerifyOptions) Verification {
 		AttachType:    o.attachType(program),
 		Values:        map[string]float64{},
 	}
-	l, err := o.Load(program, LoadOptions{Stats: true, Cache: opts.Cache, unused: true})
+	flags := opts.flags()
+	if opts.Lines > 0 {
+		v.Passed = o.passed(program, opts)
+	}
+	l, err := o.Load(program, LoadOptions{Stats: true, Cache: opts.Cache, unused: true, flags: flags})
 	if err == nil {
 		defer l.Close()
 		values, functions, err := inspect(l)
@@ -60,7 +86,7 @@ func (o *Object) Verify(program string, opts VerifyOptions) Verification {
 			v.Values = log.values
 		}
 		if opts.Trace && len(ve.Log) > 0 {
-			if l, again := o.Load(program, LoadOptions{Cache: opts.Cache, unused: true}); again != nil {
+			if l, again := o.Load(program, LoadOptions{Cache: opts.Cache, unused: true, flags: flags}); again != nil {
 				err = again
 			} else {
 				l.Close()

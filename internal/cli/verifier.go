@@ -5,11 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/org/ebpf-bench-gate/bench"
+	"github.com/org/ebpf-bench-gate/internal/config"
 	"github.com/org/ebpf-bench-gate/internal/render"
 	"github.com/org/ebpf-bench-gate/internal/verifier"
 )
@@ -20,8 +24,11 @@ type verifierFlags struct {
 	config                    string
 	emit, sort, format        string
 	filters, fail             []string
-	top, jobs                 int
-	compare, each             bool
+	set                       []string
+	constants                 []bench.Constant // of set
+	top, jobs, lines          int
+	compare, replay, each     bool
+	testStates, testRegs      bool
 	functions, verbose, quiet bool
 }
 
@@ -67,6 +74,7 @@ loaded here; 4 a condition of --fail could not be told.`,
 	fl := cmd.Flags()
 	fl.StringArrayVar(&f.base, "base", nil, "compare with `OBJECT` (as often as there are some), or with a git ref")
 	fl.BoolVarP(&f.compare, "compare", "C", false, "the two arguments are base and head, as two arguments are anyhow")
+	fl.BoolVarP(&f.replay, "replay", "R", false, "the arguments are saved CSV or JSON, as files of that name are anyhow")
 	fl.BoolVar(&f.each, "each", false, "two arguments are two objects, not base and head")
 	fl.StringVar(&f.config, "config", "", "take programs, constants and maps from `FILE`")
 	fl.StringVarP(&f.emit, "emit", "e", "", "show the columns `LIST`")
@@ -74,6 +82,10 @@ loaded here; 4 a condition of --fail could not be told.`,
 	fl.StringArrayVarP(&f.filters, "filter", "f", nil, "show only what `EXPR` matches (several: any of them); !EXPR: not that; @FILE: a file of them")
 	fl.IntVarP(&f.top, "top-n", "n", 0, "show only the first `N`")
 	fl.StringVarP(&f.format, "format", "o", "table", "table, csv or json")
+	fl.StringArrayVarP(&f.set, "set-global-vars", "G", nil, "give a global variable a value where an object has it, `NAME=VALUE`; @FILE: a file of them")
+	fl.BoolVarP(&f.testStates, "test-states", "t", false, "have the verifier keep a state at every instruction (BPF_F_TEST_STATE_FREQ)")
+	fl.BoolVarP(&f.testRegs, "test-reg-invariants", "r", false, "have the verifier reject what contradicts itself (BPF_F_TEST_REG_INVARIANTS)")
+	fl.IntVarP(&f.lines, "top-src-lines", "S", 0, "show the `N` lines of source that the verifier goes over most often")
 	fl.BoolVar(&f.functions, "functions", false, "show the functions of programs that have several")
 	fl.BoolVarP(&f.verbose, "verbose", "v", false, "show why programs do not load, with the end of the verifier's log")
 	fl.BoolVarP(&f.quiet, "quiet", "q", false, "show no count of what was looked at")
@@ -129,8 +141,56 @@ func (f *verifierFlags) query() (q verifier.Query, fail []verifier.Filter, err e
 	if f.functions && f.format == "csv" {
 		return q, nil, usage("--functions: veristat's CSV knows no functions; --format json has them")
 	}
+	if f.lines < 0 {
+		return q, nil, usage("--top-src-lines %d: expected 0 (none) or more", f.lines)
+	}
+	if f.lines > 0 && f.format == "csv" {
+		return q, nil, usage("--top-src-lines: veristat's CSV knows no lines; --format json has them")
+	}
 	q.Top = f.top
 	return q, fail, nil
+}
+
+// isObject tells that an argument is not saved rows.
+func isObject(arg string) bool { return !verifier.IsSaved(arg) }
+
+// loads tells that a flag says how programs are loaded.
+func (f *verifierFlags) loads() bool {
+	return f.testStates || f.testRegs || f.lines > 0 || len(f.set) > 0
+}
+
+// readConstants reads --set-global-vars.
+func (f *verifierFlags) readConstants() error {
+	add := func(s, where string) error {
+		c, err := config.ParseConstant(s)
+		if err != nil {
+			return usage("--set-global-vars: %s%w", where, err)
+		}
+		f.constants = append(f.constants, c)
+		return nil
+	}
+	for _, s := range f.set {
+		name, isFile := strings.CutPrefix(s, "@")
+		if !isFile {
+			if err := add(s, ""); err != nil {
+				return err
+			}
+			continue
+		}
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return usage("--set-global-vars: %w", err)
+		}
+		for i, l := range strings.Split(string(text), "\n") {
+			if l = strings.TrimSpace(l); l == "" || l[0] == '#' {
+				continue
+			}
+			if err := add(l, fmt.Sprintf("%s:%d: ", name, i+1)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // sides tells base from head.
@@ -138,6 +198,8 @@ func (f *verifierFlags) sides(args []string) (base, head []string, err error) {
 	switch {
 	case f.compare && (len(args) != 2 || len(f.base) > 0):
 		return nil, nil, usage("--compare: expected BASE and HEAD, not %d arguments", len(args)+len(f.base))
+	case f.replay && (len(args) == 0 || slices.ContainsFunc(slices.Concat(f.base, args), isObject)):
+		return nil, nil, usage("--replay: expected files that veristat or gate verifier wrote, *.csv or *.json")
 	case f.compare && f.each:
 		return nil, nil, usage("--compare and --each contradict each other")
 	case len(f.base) > 0:
@@ -153,9 +215,15 @@ func (c Command) showVerified(ctx context.Context, f *verifierFlags, args []stri
 	if err != nil {
 		return err
 	}
+	if err := f.readConstants(); err != nil {
+		return err
+	}
 	base, head, err := f.sides(args)
 	if err != nil {
 		return err
+	}
+	if f.loads() && f.config == "" && len(head) > 0 && !slices.ContainsFunc(slices.Concat(base, head), isObject) {
+		return usage("what was saved is not loaded: -t, -r, -S and -G are of objects")
 	}
 	b, h, err := c.verify(ctx, f, &q, base, head)
 	if err != nil {
@@ -184,6 +252,13 @@ func (c Command) writeVerified(f *verifierFlags, q *verifier.Query, pairs []veri
 		return q.WriteCSV(c.Stdout, pairs)
 	case f.format == "json":
 		return q.WriteJSON(c.Stdout, pairs)
+	}
+	if f.lines > 0 {
+		if err := verifier.WritePassed(c.Stdout, pairs); err != nil {
+			return err
+		}
+	}
+	switch {
 	case f.functions:
 		if err := verifier.WriteFunctions(c.Stdout, pairs); err != nil {
 			return err

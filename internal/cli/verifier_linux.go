@@ -7,9 +7,12 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"github.com/cilium/ebpf/btf"
 
+	"github.com/org/ebpf-bench-gate/bench"
+	"github.com/org/ebpf-bench-gate/bpf"
 	"github.com/org/ebpf-bench-gate/internal/runner"
 	"github.com/org/ebpf-bench-gate/internal/verifier"
 )
@@ -38,14 +41,23 @@ func (c Command) verify(ctx context.Context, f *verifierFlags, q *verifier.Query
 	if w.suite == nil && len(baseRest)+len(headRest) == 0 {
 		return orNil(b, base), h, nil // nothing is to be loaded
 	}
+	have := &names{}
 	release, _, err := c.lockHost(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer release()
-	l := looking{Command: c, ctx: ctx, cache: btf.NewCache(), options: verifier.Options{Jobs: f.jobs, Trace: f.verbose, Wants: q.Wants}}
+	l := looking{Command: c, ctx: ctx, options: verifier.Options{
+		Jobs: f.jobs, Wants: q.Wants, Set: f.constants, Has: have.add,
+		Verify: bpf.VerifyOptions{Cache: btf.NewCache(), Trace: f.verbose, Lines: f.lines, TestStates: f.testStates, TestRegs: f.testRegs},
+	}}
 	done := l.progress()
 	defer done()
+	defer func() {
+		if err == nil {
+			err = have.all(f.constants)
+		}
+	}()
 	isRef := len(baseRest) == 1 && !isPath(baseRest[0])
 	if isRef && w.suite == nil && len(headRest) == 0 {
 		return nil, nil, &exitError{code: exitUsage, err: fmt.Errorf("there is no file %s", baseRest[0]), hint: "a git ref is a base for objects and sources, not for saved CSV"}
@@ -96,8 +108,32 @@ func isPath(arg string) bool {
 type looking struct {
 	Command
 	ctx     context.Context
-	cache   *btf.Cache
 	options verifier.Options
+}
+
+// names are the global variables that some object has.
+type names struct {
+	mu    sync.Mutex
+	known map[string]bool
+}
+
+func (n *names) add(name string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.known == nil {
+		n.known = map[string]bool{}
+	}
+	n.known[name] = true
+}
+
+// all tells of a variable that no object has, which most often is a mistyped one.
+func (n *names) all(set []bench.Constant) error {
+	for _, c := range set {
+		if !n.known[c.Name] {
+			return &exitError{code: exitUsage, err: fmt.Errorf("--set-global-vars: no object has a global variable %s", c.Name), hint: "bpftool btf dump file OBJECT shows .rodata, .data and .bss"}
+		}
+	}
+	return nil
 }
 
 // look loads the programs of files.
@@ -144,7 +180,7 @@ func (l *looking) look(v *verified, args []string) error {
 // objects loads the programs of objects that are open.
 func (l *looking) objects(v *verified, objects []runner.Object) error {
 	for _, o := range objects {
-		rows, err := verifier.Programs(l.ctx, filepath.Base(o.Name), o.Object, l.cache, l.options)
+		rows, err := verifier.Programs(l.ctx, filepath.Base(o.Name), o.Object, l.options)
 		if err != nil {
 			return err
 		}

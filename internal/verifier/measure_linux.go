@@ -23,8 +23,12 @@ import (
 type Options struct {
 	// Jobs is how many files are looked at at a time, 1 or more.
 	Jobs int
-	// Trace asks for the verifier's log of the instructions that lead to a rejection.
-	Trace bool
+	// Verify is how each program is loaded.
+	Verify bpf.VerifyOptions
+	// Set are global variables and their values, in the objects that have them; Has, if
+	// not nil, is told of each that an object has, from any goroutine.
+	Set []bench.Constant
+	Has func(name string)
 	// Wants tells whether a program is asked for; an empty one asks for the file.
 	Wants func(file, program string) bool
 	// Progress, if not nil, is told of each file before it is looked at.
@@ -47,8 +51,10 @@ func Measure(ctx context.Context, sources []Source, o Options) ([]Row, []Skip, e
 	if err := rlimit.RemoveMemlock(); err != nil && !errors.Is(err, unix.EPERM) {
 		return nil, nil, fmt.Errorf("raise the locked-memory limit: %w", err)
 	}
-	cache := btf.NewCache()
-	if err := loads(cache); err != nil {
+	if o.Verify.Cache == nil {
+		o.Verify.Cache = btf.NewCache()
+	}
+	if err := loads(o.Verify); err != nil {
 		return nil, nil, err
 	}
 	memory := semaphore.NewWeighted(bpf.MaxObjectSize)
@@ -76,7 +82,7 @@ func Measure(ctx context.Context, sources []Source, o Options) ([]Row, []Skip, e
 				skips[i] = err
 			}
 			for _, named := range objects {
-				r, err := Programs(working, named.Name, named.Object, cache, o)
+				r, err := Programs(working, named.Name, named.Object, o)
 				rows[i] = append(rows[i], r...)
 				if err != nil {
 					return err
@@ -103,12 +109,24 @@ func Measure(ctx context.Context, sources []Source, o Options) ([]Row, []Skip, e
 	return all, told, nil
 }
 
-// loads tells why this host loads no programs at all, or nil: each row would say the
-// same.
-func loads(cache *btf.Cache) error {
-	v := bpf.Reference().Verify(bpf.ReferenceProgram, bpf.VerifyOptions{Cache: cache})
-	if v.Outcome != bench.Accepted {
-		return fmt.Errorf("no program can be loaded here: %s", v.Reason)
+// loads tells why this host loads no programs at all, or not in the way that is asked
+// for; nil: it does. Each row would say the same.
+func loads(o bpf.VerifyOptions) error {
+	plain := bpf.Reference().Verify(bpf.ReferenceProgram, bpf.VerifyOptions{Cache: o.Cache})
+	if plain.Outcome != bench.Accepted {
+		return fmt.Errorf("no program can be loaded here: %s", plain.Reason)
+	}
+	for _, flag := range []struct {
+		options bpf.VerifyOptions
+		asked   bool
+		what    string
+	}{
+		{bpf.VerifyOptions{Cache: o.Cache, TestStates: true}, o.TestStates, "to test states (Linux 5.4)"},
+		{bpf.VerifyOptions{Cache: o.Cache, TestRegs: true}, o.TestRegs, "to test what it knows of registers (Linux 6.8)"},
+	} {
+		if flag.asked && bpf.Reference().Verify(bpf.ReferenceProgram, flag.options).Outcome != bench.Accepted {
+			return fmt.Errorf("this kernel's verifier cannot be asked %s", flag.what)
+		}
 	}
 	return nil
 }
@@ -147,8 +165,13 @@ func Open(s Source) ([]Object, error) {
 }
 
 // Programs looks at the programs of one object.
-func Programs(ctx context.Context, name string, object *bpf.Object, cache *btf.Cache, o Options) ([]Row, error) {
+func Programs(ctx context.Context, name string, object *bpf.Object, o Options) ([]Row, error) {
 	var rows []Row
+	for _, name := range object.Set(o.Set) {
+		if o.Has != nil {
+			o.Has(name)
+		}
+	}
 	for _, p := range object.Programs() {
 		if err := ctx.Err(); err != nil {
 			return rows, err
@@ -156,7 +179,7 @@ func Programs(ctx context.Context, name string, object *bpf.Object, cache *btf.C
 		if o.Wants != nil && !o.Wants(name, p) {
 			continue
 		}
-		v := object.Verify(p, bpf.VerifyOptions{Cache: cache, Trace: o.Trace})
+		v := object.Verify(p, o.Verify)
 		rows = append(rows, row(name, &v))
 	}
 	return rows, nil
@@ -167,6 +190,9 @@ func row(file string, v *bpf.Verification) Row {
 		File: file, Program: v.Program, Accepted: v.Outcome == bench.Accepted, Outcome: v.Outcome,
 		Type: v.Type, AttachType: v.AttachType, Reason: render.Clean(v.Reason), Log: v.LogTail,
 		Values: map[string]float64{}, Functions: v.Functions,
+	}
+	for _, l := range v.Passed {
+		r.Passed = append(r.Passed, PassedLine(l))
 	}
 	for i := range stats {
 		if value, ok := v.Values[stats[i].Measure]; ok {

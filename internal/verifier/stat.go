@@ -99,6 +99,16 @@ type Row struct {
 	// Values are the statistics by their first names; what is unknown is not there.
 	Values    map[string]float64
 	Functions []bench.Function
+	// Passed are the lines that the verifier went over most often, where asked for.
+	Passed []PassedLine
+}
+
+// A PassedLine is a line of source, and how often the verifier went over it.
+type PassedLine struct {
+	Times int    `json:"times"`
+	File  string `json:"file,omitempty"` // empty where the kernel does not say
+	Line  int    `json:"line,omitempty"`
+	Text  string `json:"text"`
 }
 
 // number is the value of a statistic; NaN: unknown, or not a number.

@@ -232,6 +232,9 @@ func (s side) MarshalJSON() ([]byte, error) {
 	if len(s.row.Functions) > 0 {
 		out["functions"] = s.row.Functions
 	}
+	if len(s.row.Passed) > 0 {
+		out["top_src_lines"] = s.row.Passed
+	}
 	return json.Marshal(out)
 }
 
@@ -314,6 +317,39 @@ func WriteFunctions(w io.Writer, pairs []Pair) error {
 		}
 	}
 	return writeFields(w, fields, true)
+}
+
+// WritePassed shows the lines of source that the verifier went over most often in
+// each program, base before head, as veristat does.
+func WritePassed(w io.Writer, pairs []Pair) error {
+	var b strings.Builder
+	add := func(p *Pair, r *Row, mark string) {
+		if r == nil || len(r.Passed) == 0 {
+			return
+		}
+		fmt.Fprintf(&b, "Top source lines (%s/%s%s):\n", render.Clean(p.File), render.Clean(p.Program), mark)
+		for _, l := range r.Passed {
+			where := ""
+			if l.File != "" {
+				where = fmt.Sprintf("(%s:%d)\t", render.Clean(l.File), l.Line)
+			}
+			fmt.Fprintf(&b, "%5d: %s%s\n", l.Times, where, render.Clean(l.Text))
+		}
+		b.WriteString("\n")
+	}
+	for i := range pairs {
+		if p := &pairs[i]; p.compared {
+			add(p, p.Base, " (A)")
+			add(p, p.Head, " (B)")
+		} else {
+			add(p, p.Head, "")
+		}
+	}
+	if b.Len() == 0 {
+		b.WriteString("No program has line information (clang -g).\n\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
 }
 
 // Outcomes counts rows by what became of them.
