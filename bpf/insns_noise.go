@@ -21,8 +21,10 @@ import (
 // the same each time: one load is one sample of them. [Micro.Insns] comes first.
 func (m *Micro) InsnsRound(round, sides int) (means []map[string]float64, err error) {
 	err = m.s.do(func() error {
-		means, err = m.insnsRound(round, sides)
-		return err
+		return m.tolerating(func() error {
+			means, err = m.insnsRound(round, sides)
+			return err
+		})
 	})
 	return means, err
 }

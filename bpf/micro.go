@@ -42,6 +42,7 @@ type Micro struct {
 	first   int          // of the packets in the driver
 	pads    *attachments // of this round's targets, without a driver
 	answers [][]uint32   // by side, by packet
+	chance  []bool       // by side: its answers are not a function of the packet
 	kept    []map[string]*ebpf.Map
 	placers []placer // by side
 	phases  []int    // of the rounds to come
@@ -68,7 +69,7 @@ func (s *Session) Micro(b bench.Benchmark, sides ...Side) (m *Micro, err error) 
 }
 
 func (s *Session) newMicro(b bench.Benchmark, sides []Side) (*Micro, error) {
-	m := &Micro{s: s, b: b, sides: sides, rng: s.rng(b.Name), kept: make([]map[string]*ebpf.Map, len(sides)), placers: make([]placer, len(sides))}
+	m := &Micro{s: s, b: b, sides: sides, rng: s.rng(b.Name), kept: make([]map[string]*ebpf.Map, len(sides)), placers: make([]placer, len(sides)), chance: make([]bool, len(sides))}
 	if b.Repeat == 0 {
 		m.b.Repeat = bench.DefaultRepeat
 	}

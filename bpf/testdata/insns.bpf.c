@@ -302,6 +302,31 @@ int xdp_whim(struct xdp_md *ctx)
 	return bpf_get_prandom_u32();
 }
 
+// Drops one packet in a thousand, on more instructions than it lets pass on.
+SEC("xdp")
+int xdp_rarely(struct xdp_md *ctx)
+{
+	int sum = 0;
+
+	if (bpf_get_prandom_u32() % 1000)
+		return XDP_PASS;
+	for (int i = 0; i < 500; i++)
+		asm volatile("%0 += 1" : "+r"(sum));
+	return XDP_DROP;
+}
+
+// Looks at the clock, and lets a hundred packets pass.
+SEC("xdp")
+int xdp_hundred(struct xdp_md *ctx)
+{
+	__u32 key = 0;
+	__u64 *n = bpf_map_lookup_elem(&four, &key);
+
+	if (!n || bpf_ktime_get_ns() == 0)
+		return XDP_ABORTED;
+	return ++*n > 100 ? XDP_DROP : XDP_PASS;
+}
+
 struct timed {
 	struct bpf_timer timer;
 };
