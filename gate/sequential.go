@@ -175,6 +175,12 @@ func (w *row) decide(v *view, d decision) Verdict {
 		w.Verdict, low, high, pv = Improved, d.fastLevel, d.fastLevel, v.shift.Less(-v.margin)
 	case notSlower <= d.passLev && slow == "":
 		w.Verdict, low, high, pv = Pass, d.passLev, d.passLev, notSlower
+	case v.same && v.shift.SmallestP() <= d.passLev:
+		// Only a margin of zero comes here, which the difference of zero does not pass
+		// and no test can tell it from. Enough samples that are one number are as good
+		// as an exact measure.
+		w.Verdict, low, high, pv = Pass, d.passLev, d.passLev, v.shift.SmallestP()
+		w.Reason = "every sample of base and head is the same number"
 	default:
 		// Neither bound passed the margin, so the interval between them holds it.
 		w.Verdict, low, high = Inconclusive, d.slowLevel, d.passLev

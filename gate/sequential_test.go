@@ -379,3 +379,36 @@ func TestPairedTDecides(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A margin of zero: what is the same number every time on both sides is not more than
+// base, as it would be of an exact measure. What varies, or is too little, is undecided.
+func TestOneNumber(t *testing.T) {
+	same := func(n int, v float64) []float64 { return slices.Repeat([]float64{v}, n) }
+	mixed := append(same(19, 700), 701)
+	for _, c := range []struct {
+		name       string
+		base, head []float64
+		test       gate.PairedTest
+		want       gate.Verdict
+		unpaired   gate.Verdict
+	}{
+		{"the same", same(20, 700), same(20, 700), "", gate.Pass, gate.Pass},
+		{"the same, by t-test", same(20, 700), same(20, 700), gate.PairedT, gate.Pass, gate.Pass},
+		{"nothing", same(20, 0), same(20, 0), "", gate.Pass, gate.Pass},
+		{"too few", same(4, 700), same(4, 700), "", gate.Inconclusive, gate.Inconclusive},
+		{"more", same(20, 700), same(20, 701), "", gate.Regressed, gate.Regressed},
+		{"once more", same(20, 700), mixed, "", gate.Inconclusive, gate.Inconclusive},
+		{"both vary", mixed, mixed, "", gate.Inconclusive, gate.Inconclusive},
+		{"fewer", same(20, 701), same(20, 700), "", gate.Improved, gate.Improved},
+	} {
+		p := gate.DefaultPolicy()
+		p.Test = c.test
+		p.Limits = map[string]gate.Limit{bench.Runs: {Fail: &gate.Margin{}}}
+		for session, want := range map[string]gate.Verdict{"s": c.want, "": c.unpaired} {
+			base, head := newRun("b", session, result(bench.Runs, 0, c.base...)), newRun("h", session, result(bench.Runs, 0, c.head...))
+			if got := row(t, gate.Compare(base, head, p), "p/x", bench.Runs); got.Verdict != want {
+				t.Errorf("%s, session %q: %v (%s), want %v", c.name, session, got.Verdict, got.Reason, want)
+			}
+		}
+	}
+}

@@ -32,6 +32,8 @@ type view struct {
 	t                 stats.TTest
 	tOK               bool
 	noise             []float64 // paired only: t of each round
+	// same tells that all samples of both sides are one number.
+	same bool
 }
 
 // A shift is a test of every t: [stats.Shift] or [stats.MeanShift].
@@ -164,8 +166,11 @@ func (w *row) pairedView(l look) (*view, string) {
 			weights[i] *= c
 		}
 	}
-	var ok bool
-	if v.shift, ok = w.test.pairedShift(d, weights); !ok {
+	test, ok := w.test, false
+	if v.same = !slices.ContainsFunc(rounds, func(r round) bool { return r.a != rounds[0].a || r.b != rounds[0].a }); v.same {
+		test = SignedRank // which has an answer where nothing varies
+	}
+	if v.shift, ok = test.pairedShift(d, weights); !ok {
 		return nil, w.test.unfit()
 	}
 	v.base, v.head, v.floor = medians(rounds)
@@ -209,13 +214,16 @@ func (w *row) unpairedView(look) (*view, string) {
 	}
 	v.margin = w.margin(w.limit.Fail, v.base, floor) / unit
 	v.warn = w.margin(w.limit.Warn, v.base, floor) / unit
+	test, ok := w.test, false
+	if v.same = !slices.ContainsFunc(slices.Concat(a, b), func(x float64) bool { return x != a[0] }); v.same {
+		test = SignedRank
+	}
 	for _, x := range [][]float64{a, b} {
 		for i := range x {
 			x[i] *= w.sign() / unit
 		}
 	}
-	var ok bool
-	if v.shift, ok = w.test.twoSampleShift(a, b); !ok {
+	if v.shift, ok = test.twoSampleShift(a, b); !ok {
 		return nil, w.test.unfit()
 	}
 	return v, ""
