@@ -42,12 +42,15 @@ func (r *reader) agents(n *yaml.Node) []bench.Agent {
 	return agents
 }
 
-// where is host: nothing else can be measured without loss.
+// where is host, which is wherever gate itself runs.
+//
+// Note: gate starts no containers. The agent of a round has to end with the round,
+// however gate ends, and a container's processes are its engine's.
 func (r *reader) where(n *yaml.Node) {
 	w, ok := r.choice(n, "where", "host", "container")
 	if ok && w == "container" {
-		r.fail(n, "write where: host, and have run start it: docker run --rm --privileged --pid=host IMAGE; find: {names: [PROGRAM]} finds what its engine's processes hold",
-			"where: container is not known to this version of gate")
+		r.fail(n, "leave it out: in the action, that is the measuring container; elsewhere run may start one, run: docker run --rm --privileged --pid=host IMAGE, with find: {names: [PROGRAM]}",
+			"where: container: gate starts no container; an agent runs where gate does")
 	}
 }
 

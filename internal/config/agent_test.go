@@ -60,7 +60,7 @@ func TestAgentMistakes(t *testing.T) {
 	for _, c := range []struct{ src, message, hint string }{
 		{"version: 1\nagents:\n  §a: {stop: {within: 1s}}", "agent \"a\" has neither run nor find", "run: ./bin/agent"},
 		{"version: 1\nagents:\n  §a/b: {run: x}", "is not a name of an agent", ""},
-		{agent("where: §container"), "where: container is not known", "--pid=host"},
+		{agent("where: §container"), "gate starts no container; an agent runs where gate does", "in the action, that is the measuring container"},
 		{agent("where: §moon"), "where cannot be", "expected one of host, container"},
 		{agent("§redy: {}"), "unknown key", "did you mean ready?"},
 		{agent("ready: {log: §'(' }"), "missing closing )", "regexp/syntax"},

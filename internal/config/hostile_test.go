@@ -11,12 +11,12 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/org/ebpf-bench-gate/internal/packet"
 )
 
-// What strangers write costs little: neither time nor memory.
+// What strangers write costs little. That is held by what is allocated, which is the same
+// on a busy host; what takes time without it would be over with the test's own limit.
 func TestHostile(t *testing.T) {
 	full := func(s string) string { return strings.Repeat(s, MaxSize/len(s)) }
 	bomb := "version: 1\nbuild:\n  share: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
@@ -45,16 +45,15 @@ func TestHostile(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			start := time.Now()
 			_, err := Parse("f", []byte(c.src))
-			took := time.Since(start)
 			runtime.ReadMemStats(&after)
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%.300v, want %s", err, c.want)
 			}
-			t.Logf("%v, %d MiB", took, (after.TotalAlloc-before.TotalAlloc)>>20)
-			if took > 30*time.Second { // what is seen is 1 s; a bomb would take for ever
-				t.Errorf("took %v", took)
+			// The most that is seen is 533 MiB in all; the square of the size would be 1 TiB.
+			const most = 2 << 30
+			if n := after.TotalAlloc - before.TotalAlloc; n > most {
+				t.Errorf("allocated %d MiB", n>>20)
 			}
 		})
 	}

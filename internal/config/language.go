@@ -236,7 +236,7 @@ func ofAgent() Shape {
 		)},
 		Key{Name: "env", About: "environment variables", Default: "none", Shape: named("NAME", `^[A-Za-z_][A-Za-z0-9_]*$`, text())},
 		Key{Name: "in", About: "the namespace of the benchmark that it is in", Default: "that of `at`", Shape: like(netnsName)},
-		Key{Name: "where", About: "`host`. `container` is an error: have `run` start one, and `find` it", Default: "`host`", Shape: oneOf("host", "container")},
+		Key{Name: "where", About: "`host`: where gate runs, which in the action is the measuring container. `container` is an error; see [agents.md](agents.md#in-a-container)", Default: "`host`", Shape: oneOf("host", "container")},
 	)
 }
 
