@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"go.yaml.in/yaml/v3"
 )
 
 // An example is a command that a document shows.
@@ -54,8 +55,8 @@ func help(t *testing.T, verb ...string) string {
 
 var (
 	// blockLine is a command in an indented or fenced block: what may stand
-	// before gate is a prompt, sudo and variables.
-	blockLine = regexp.MustCompile(`^(?:    |\t|  )?\$? ?((?:sudo |-E |env |[A-Z_]+=\S+ |PATH="\$PATH" )*)((?:bin/)?gate|make) ([^—]*)$`)
+	// before gate is a prompt, the dash of a list, sudo and variables.
+	blockLine = regexp.MustCompile(`^[ \t]*(?:- )?\$? ?((?:sudo |-E |env |[A-Z_]+=\S+ |PATH="\$PATH" )*)((?:bin/)?gate|make) ([^—]*)$`)
 	inline    = regexp.MustCompile("`((?:sudo )?(?:bin/)?gate [a-z][^`]*)`")
 	comment   = regexp.MustCompile(`\s{2,}#.*$|\s+# .*$`)
 )
@@ -184,6 +185,27 @@ func TestDocsRun(t *testing.T) {
 	}
 	slices.Sort(files)
 	runScripts(t, testscript.Params{Files: files})
+}
+
+// The cookbook's files can be read, and every one calls gate in a line that is run.
+func TestCookbook(t *testing.T) {
+	text, err := os.ReadFile("../docs/cookbook.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := regexp.MustCompile("(?ms)^```(yaml|groovy)\n(.*?)^```").FindAllStringSubmatch(string(text), -1)
+	if len(blocks) < 4 {
+		t.Fatalf("%d recipes", len(blocks))
+	}
+	for _, b := range blocks {
+		var doc map[string]any
+		if err := yaml.Unmarshal([]byte(b[2]), &doc); b[1] == "yaml" && err != nil {
+			t.Errorf("%v in\n%s", err, b[2])
+		}
+		if !slices.ContainsFunc(strings.Split(b[2], "\n"), blockLine.MatchString) {
+			t.Errorf("no command of this is run:\n%s", b[2])
+		}
+	}
 }
 
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }

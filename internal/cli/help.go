@@ -64,7 +64,7 @@ version (gate help statistics). Pages: ` + strings.Join(topics(), ", ") + `.`,
 
 // topics are the pages of the documentation.
 func topics() []string {
-	files, _ := fs.Glob(docs.Files, "*.md")
+	files, _ := fs.Glob(docs.Files, "[a-z]*.md") // not the table of contents
 	for i, f := range files {
 		files[i] = strings.TrimSuffix(f, ".md")
 	}
