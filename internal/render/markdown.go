@@ -266,7 +266,10 @@ func (c *comment) footer() {
 		parts = append(parts, tb)
 	}
 	if n := rounds(c.r); n != "" {
-		parts = append(parts, n, "seed "+seed(c.r))
+		parts = append(parts, n)
+		if c.r.Seed != 0 {
+			parts = append(parts, "seed "+seed(c.r))
+		}
 	}
 	if p := power(c.s.rows); p != "" {
 		parts = append(parts, p)
@@ -277,6 +280,8 @@ func (c *comment) footer() {
 	c.printf("<sub>%s</sub>\n", escape(strings.Join(parts, " · "), maxParagraph))
 }
 
+// seed is what every order was drawn from; 0: nothing was drawn, as in results of
+// other tools.
 func seed(r *gate.Report) string { return strconv.FormatUint(r.Seed, 10) }
 
 // code shows a name as code. An HTML tag with entities, and not backticks, since

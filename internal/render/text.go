@@ -101,7 +101,10 @@ func (t *terminal) header(r *gate.Report) {
 		line += "   " + tb
 	}
 	if n := rounds(r); n != "" {
-		line += "   " + n + ", seed " + seed(r)
+		line += "   " + n
+		if r.Seed != 0 {
+			line += ", seed " + seed(r)
+		}
 	}
 	t.line("", line)
 	t.blank()
