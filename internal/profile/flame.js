@@ -17,8 +17,17 @@
     f.rect.setAttribute("x", x.toFixed(2));
     f.rect.setAttribute("width", w.toFixed(2));
     f.text.setAttribute("x", (x + 3).toFixed(2));
-    const name = Array.from(f.name), room = Math.floor((w - 6) / charWidth);
-    f.text.textContent = name.length <= room ? f.name : room < 3 ? "" : name.slice(0, room - 1).join("") + "…";
+    f.text.textContent = label(f.name, Math.floor((w - 6) / charWidth));
+  }
+
+  function label(name, room) {
+    let chars = Array.from(name);
+    if (chars.length > room) {
+      const end = name.search(/[([<]/);
+      chars = Array.from(name.slice(name.slice(0, end < 0 ? name.length : end).lastIndexOf("/") + 1));
+    }
+    if (chars.length <= room) return chars.join("");
+    return room < 3 ? "" : chars.slice(0, room - 1).join("") + "…";
   }
 
   function zoom(to) {

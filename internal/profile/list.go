@@ -47,7 +47,7 @@ func (c *Collector) List(s *Sample) string {
 func full(f symbol.Frame) string {
 	var b strings.Builder
 	b.WriteString(visible(name(f)))
-	if !f.Inlined {
+	if !f.Inlined && f.Function+f.Module != "" {
 		fmt.Fprintf(&b, "+%#x", f.Offset)
 	}
 	if f.Function != "" && f.Module != "" && f.Module != "[kernel]" {

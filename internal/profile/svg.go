@@ -26,8 +26,8 @@ var flameStyle string
 const (
 	svgWidth   = 1200
 	svgMargin  = 10
-	svgTop     = 62
-	svgBottom  = 34
+	svgTop     = 68
+	svgBottom  = 10
 	frameRow   = 17
 	charWidth  = 7.25
 	svgInner   = svgWidth - 2*svgMargin
@@ -36,7 +36,8 @@ const (
 
 // SVG writes a flame graph: a file that needs nothing else, to be opened in a browser, where it can
 // be zoomed and searched; without scripts it is a picture with names in its tooltips. Each box is a
-// function, as wide as its time, on top of what called it.
+// function, as wide as its time, under what called it: a deep stack must not push all others off the
+// screen.
 func SVG(w io.Writer, p *Profile) error {
 	root := &node{frame: symbol.Frame{Function: "all"}}
 	root.graft(p, toValue)
@@ -142,16 +143,16 @@ func (d *drawing) write(to io.Writer) error {
 <text class="faint" x="%d" y="42" text-anchor="middle" fill="#656d76">%s</text>
 <text id="reset" class="button" x="%d" y="24" fill="#0969da"></text>
 <text id="search" class="button" x="%d" y="24" text-anchor="end" fill="#0969da"></text>
-<text id="matched" class="faint" x="%d" y="%d" text-anchor="end" fill="#656d76"></text>
-<text id="details" class="faint" x="%d" y="%d" fill="#656d76">%s</text>
+<text id="matched" class="faint" x="%d" y="60" text-anchor="end" fill="#656d76"></text>
+<text id="details" class="faint" x="%d" y="60" fill="#656d76">%s</text>
 <g id="frames" fill="#1f2328">
 `,
 		svgWidth, height, svgWidth, height, escape(d.title), flameStyle, svgWidth/2, escape(d.title), svgWidth/2, escape(d.about),
-		svgMargin, svgWidth-svgMargin, svgWidth-svgMargin, height-12, svgMargin, height-12, escape(d.legend()))
+		svgMargin, svgWidth-svgMargin, svgWidth-svgMargin, svgMargin, escape(d.legend()))
 	d.root.walk(least, func(n *node, at int64, depth int) {
 		x := svgMargin + svgInner*float64(at)/float64(total)
 		width := svgInner * float64(n.value) / float64(total)
-		y := height - svgBottom - (depth+1)*frameRow
+		y := svgTop + depth*frameRow
 		fmt.Fprintf(w, `<g data-x="%d" data-w="%d" data-d="%d"><title>%s</title><rect x="%.2f" y="%d" width="%.2f" height="%d" rx="1.5" fill="%s"/><text x="%.2f" y="%d">%s</text></g>`+"\n",
 			at, n.value, depth, escape(d.tooltip(n, total)), x, y, width, frameRow-1, d.colour(n, steepest), x+3, y+12, escape(label(name(n.frame), width)))
 	})
@@ -188,10 +189,17 @@ func (d *drawing) tooltip(n *node, total int64) string {
 	return b.String()
 }
 
-// label is as much of a name as fits.
+// label is as much of a name as fits: where it does not, the path of its package goes first.
 func label(s string, width float64) string {
 	s = visible(s)
 	room := int((width - 6) / charWidth)
+	if utf8.RuneCountInString(s) > room {
+		end := strings.IndexAny(s, "([<")
+		if end < 0 {
+			end = len(s)
+		}
+		s = s[strings.LastIndexByte(s[:end], '/')+1:]
+	}
 	switch {
 	case utf8.RuneCountInString(s) <= room:
 		return s
