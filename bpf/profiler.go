@@ -96,6 +96,8 @@ type ProfilerHandler struct {
 
 // ProfilerStats are what a [Profiler] counts beside the samples.
 type ProfilerStats struct {
+	// Took is how long was sampled.
+	Took time.Duration
 	// Lost are samples that the ring had no room for.
 	Lost uint64
 	// Unkept are waits that there was no room to remember, Astray children that there was
@@ -366,10 +368,10 @@ func (p *Profiler) Run(ctx context.Context, h ProfilerHandler) (ProfilerStats, e
 			return ProfilerStats{}, err
 		}
 	}
+	took := time.Since(p.began)
 	if err := p.stop(); err != nil {
 		return ProfilerStats{}, err
 	}
-	took := time.Since(p.began)
 	// What was put in before the end.
 	if err := p.read(h, time.Now(), func() bool { return false }); err != nil {
 		return ProfilerStats{}, err
@@ -459,6 +461,7 @@ func (p *Profiler) stats(took time.Duration) (s ProfilerStats, err error) {
 	if err := p.scratch.Lookup(uint32(0), &cpus); err != nil {
 		return s, fmt.Errorf("read what was counted: %w", err)
 	}
+	s.Took = took
 	for _, c := range cpus {
 		at := func(offset int) uint64 { return binary.NativeEndian.Uint64(c[offset:]) }
 		s.Ticks += at(countTicks)

@@ -45,9 +45,10 @@ where threads go to sleep, and for how long. It goes on until Ctrl-C, until
 Formats: list (each sample, as it comes), folded (for flamegraph.pl and others), svg
 (a flame graph for browsers), pprof (for go tool pprof), top (a table).
 
-User code is followed by its frame pointers: compile C, C++ and Rust with
--fno-omit-frame-pointer (-C force-frame-pointers=yes), or stacks end early. Go has
-them. Without -o, what the command writes goes to standard error.`,
+User code is followed by its frame pointers, or its stacks end early. Go has them;
+compile C and C++ with -fno-omit-frame-pointer -mno-omit-leaf-frame-pointer, Rust
+with -C force-frame-pointers=yes. Without -o, what the command writes goes to
+standard error.`,
 		Example: `  gate profile --duration 10s --format top
   gate profile --freq 99 -o cpu.svg -- ./server --selftest
   gate profile --pid 4711 --off-cpu --duration 30s -o waits.svg
@@ -177,7 +178,6 @@ func (c Command) sample(ctx context.Context, f profileFlags, command []string) (
 		timer := time.AfterFunc(f.duration, cancel)
 		defer timer.Stop()
 	}
-	s.began = time.Now()
 	if err := p.Start(); err != nil {
 		return err
 	}
@@ -224,7 +224,6 @@ type sampling struct {
 	users     *symbol.Users
 	out       *steadyWriter
 	file      *os.File
-	began     time.Time
 	epoch     time.Time // when CLOCK_MONOTONIC was 0
 	sample    profile.Sample
 	samples   int
@@ -287,7 +286,7 @@ func (s *sampling) take(raw *bpf.StackSample) {
 // finish writes what is written at the end, and says what was taken.
 func (s *sampling) finish(c Command, stats bpf.ProfilerStats) error {
 	p := s.collector.Profile()
-	p.Took, p.Lost = time.Since(s.began), stats.Lost
+	p.Took, p.Lost = stats.Took, stats.Lost
 	var err error
 	switch {
 	case s.flags.extended || s.flags.format == "list": // written
@@ -337,7 +336,7 @@ func (s *sampling) tell(w io.Writer, p *profile.Profile, stats bpf.ProfilerStats
 	if s.kernel != nil {
 		doubts = append(doubts, s.kernel.Doubts()...)
 	}
-	const most = 5
+	const most = 3
 	for i, d := range doubts {
 		if i == most {
 			warn("%d more", len(doubts)-most)
