@@ -120,7 +120,7 @@ func DefaultPolicy() Policy {
 
 // judgedCounts are the counts of other tools that are judged by default. Accesses of
 // simulated caches are not: where there are few, one more is no news.
-var judgedCounts = []string{"instructions", "total-bytes", "total-blocks", "at-t-gmax-bytes"}
+var judgedCounts = []string{"instructions", "total-bytes", "total-blocks", "at-t-gmax-bytes", "B/op", "allocs/op"}
 
 // DefaultMaxWarn is the share of a limit of the kernel's above which a program is
 // told by default: while there is room left, and not where there is none. Nothing

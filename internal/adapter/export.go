@@ -160,13 +160,13 @@ func writeLines(out *benchfmt.Writer, run *bench.Run, of []*bench.Result) error 
 }
 
 // benchfmtUnit is the unit that readGobench makes the measure of again: that of a figure
-// is its own name, where it is no other measure's.
+// or of Go's counts is its own name, where it is no other measure's.
 func benchfmtUnit(measure string) string {
 	if measure == bench.Latency {
 		return "ns/op"
 	}
 	family, member, _ := bench.SplitMember(measure)
-	if family == bench.Figures && unitMeasure(one(member)).name == measure && member != "sec/op" {
+	if (family == bench.Figures || family == bench.Counts) && unitMeasure(one(member)).name == measure && member != "sec/op" {
 		return member
 	}
 	return one(measure)

@@ -80,6 +80,35 @@ func ReadAny(r io.Reader, format string, o Options) (*Set, Format, error) {
 	return set, f, err
 }
 
+// ReadRoot is [ReadFile] of a file or directory in a directory that somebody else fills:
+// no link leads out of it.
+func ReadRoot(root *os.Root, name, format string, o Options) (*Set, Format, error) {
+	o.File = cmp.Or(o.File, name)
+	info, err := root.Stat(name)
+	if err != nil {
+		return nil, Format{}, err
+	}
+	if info.IsDir() {
+		below, err := root.OpenRoot(name)
+		if err != nil {
+			return nil, Format{}, err
+		}
+		defer below.Close()
+		f, _ := Lookup("criterion")
+		set, err := readCriterionRoot(below, o.File)
+		return set, f, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, Format{}, fmt.Errorf("%s is not a regular file", o.File)
+	}
+	in, err := root.Open(name)
+	if err != nil {
+		return nil, Format{}, err
+	}
+	defer in.Close()
+	return ReadAny(in, format, o)
+}
+
 // readCriterionDir reads the newest results of every benchmark below a directory.
 // Symbolic links are not followed.
 func readCriterionDir(dir string) (*Set, error) {
@@ -88,9 +117,13 @@ func readCriterionDir(dir string) (*Set, error) {
 		return nil, err
 	}
 	defer root.Close()
+	return readCriterionRoot(root, dir)
+}
+
+func readCriterionRoot(root *os.Root, dir string) (*Set, error) {
 	all := newSet()
 	f, _ := Lookup("criterion")
-	err = fs.WalkDir(root.FS(), ".", func(at string, d fs.DirEntry, err error) error {
+	err := fs.WalkDir(root.FS(), ".", func(at string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err

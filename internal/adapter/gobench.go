@@ -91,8 +91,12 @@ func (s *source) gobench(b *gobenchmark, i int, v *benchfmt.Value) {
 	s.set.keep(at, value)
 }
 
-// unitMeasure is the measure of a unit of benchfmt.
+// unitMeasure is the measure of a unit of benchfmt. Memory is counted, not sampled:
+// package testing reads both from the runtime's own counters.
 func unitMeasure(unit string) measure {
+	if unit == "B/op" || unit == "allocs/op" {
+		return tally(unit, unit)
+	}
 	if _, ok := bench.LookupMeasure(unit); ok {
 		return named(unit)
 	}

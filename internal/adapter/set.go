@@ -12,6 +12,7 @@ import (
 	"unicode"
 
 	"github.com/org/ebpf-bench-gate/bench"
+	"github.com/org/ebpf-bench-gate/stats"
 )
 
 // maxSamples is how many samples of one import are kept over all results: as many as a
@@ -233,6 +234,21 @@ func (s *Set) Turn(name string, better bench.Better) error {
 	return nil
 }
 
+// Medians are the results by themselves, each with one sample: the median of those that
+// it has.
+func (s *Set) Medians() []bench.Result {
+	out := slices.Clone(s.results)
+	for i, v := range s.values {
+		out[i].Samples = []bench.Sample{{Value: stats.Median(v), Offset: -1}}
+	}
+	return out
+}
+
+// alike tells that all values are the same.
+func alike(v []float64) bool {
+	return !slices.ContainsFunc(v, func(x float64) bool { return x != v[0] })
+}
+
 // Run makes the set a run of the revision and the testbed; what these leave empty the
 // files say. Runs of equal content, time and revision have equal IDs, so that nothing is
 // stored twice.
@@ -247,6 +263,9 @@ func (s *Set) Run(rev bench.Revision, bed string, now time.Time, tool string) (*
 			samples[j] = bench.Sample{Round: j * s.stride, Value: x, Offset: -1}
 		}
 		r.Results[i].Samples = samples
+		if family, _, _ := bench.SplitMember(r.Results[i].Measure); family == bench.Counts && !alike(v) {
+			r.Results[i].Noisy = "its samples differ"
+		}
 	}
 	if r.Time.IsZero() {
 		r.Time = now

@@ -19,7 +19,7 @@ var (
 	plainName   = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.+=:@/-]*$`)
 	plainPath   = regexp.MustCompile(`^[A-Za-z0-9_.+][A-Za-z0-9_.+/-]*$`)
 	plainGlob   = regexp.MustCompile(`^[A-Za-z0-9_.+*?][A-Za-z0-9_.+/*?-]*$`)
-	plainMember = regexp.MustCompile(`^[a-z_]+\[[A-Za-z0-9_.]+\]$`)
+	plainMember = regexp.MustCompile(`^[a-z_]+\[[A-Za-z0-9_./-]+\]$`)
 	plainCommit = regexp.MustCompile(`^[0-9a-f]{7,64}$`)
 	plainURL    = regexp.MustCompile(`^https?://[A-Za-z0-9.:-]+/[A-Za-z0-9._~/%@+=,#-]*$`)
 )
