@@ -120,10 +120,17 @@ func (r *Result) check() error {
 		return fmt.Errorf("%d programs beside it, at most %d", len(r.With), MaxWith)
 	case len(r.Lines) > MaxLines:
 		return fmt.Errorf("%d lines, at most %d", len(r.Lines), MaxLines)
+	case len(r.Sites) > MaxSites:
+		return fmt.Errorf("%d sites, at most %d", len(r.Sites), MaxSites)
 	case !finite(r.Worst):
 		return errors.New("worst is not a finite number")
 	case !(r.Seconds >= 0 && r.Seconds <= maxSeconds):
 		return errors.New("seconds is not a number of 0 to 1e6")
+	}
+	for _, s := range r.Sites {
+		if len(s.Stack) > MaxSiteFrames || !finite(s.Value) || !finite(s.Base) {
+			return fmt.Errorf("a site of more than %d frames, or of no finite number", MaxSiteFrames)
+		}
 	}
 	last := -1
 	for _, s := range r.Samples {

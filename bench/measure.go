@@ -22,6 +22,7 @@ const (
 	Static Kind = "static" // from loading a program
 	Micro  Kind = "micro"  // from BPF_PROG_TEST_RUN
 	Macro  Kind = "macro"  // from run_time_ns and run_cnt of an attached program
+	User   Kind = "user"   // from the output of a command of user space, run by gate
 	// Imported is no lane: another tool measured, and package internal/adapter read it.
 	Imported Kind = "imported"
 )

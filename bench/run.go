@@ -162,6 +162,9 @@ type Result struct {
 	// Lines are where head differs from base, those that cost most more first,
 	// at most [MaxLines]; see [ExplainLines]. Only head has them.
 	Lines []LineCount `json:"lines,omitempty"`
+	// Sites are where profiles show that head spends or allocates more than base,
+	// those with most more first, at most [MaxSites]. Only head has them.
+	Sites []Site `json:"sites,omitempty"`
 }
 
 // Exact tells that the samples of a result are the same number whenever and

@@ -84,6 +84,10 @@ type Benchmark struct {
 	// Work makes it a macro benchmark: the program is attached where its section
 	// or the config says, and Work runs it. Nil: not.
 	Work *Work
+	// Harness makes it the benchmarks that a command of user space measures itself:
+	// Name and Program are the command's name, and the results are called
+	// "command/benchmark". No program is loaded. Nil: not.
+	Harness *Harness
 	// Net are the namespaces that Work happens in; empty: [DefaultLinks].
 	Net []Link
 	// At is where a program of the network hangs: "namespace", or
@@ -106,8 +110,20 @@ type Benchmark struct {
 	Budget time.Duration
 }
 
+// Kind is the lane that measures it.
+func (b *Benchmark) Kind() Kind {
+	switch {
+	case b.Harness != nil:
+		return User
+	case b.Work != nil || b.Veth != nil:
+		return Macro
+	}
+	return Micro
+}
+
 // Within tells whether a result's benchmark is the one with the name, or a part of
-// it: an agent's has a result for each of its programs, "agent/case/program".
+// it: an agent's has a result for each of its programs, "agent/case/program", a
+// command's for each of its benchmarks, "command/benchmark".
 func Within(result, benchmark string) bool {
 	return result == benchmark || strings.HasPrefix(result, benchmark+"/")
 }

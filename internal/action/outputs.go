@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 	"strings"
+
+	"github.com/org/ebpf-bench-gate/internal/build"
 )
 
 // Outputs writes outputs of a step into the runner's file for them. Names and
@@ -31,19 +33,11 @@ func Outputs(file string, pairs ...[2]string) error {
 	return err
 }
 
-// hidden are variables that no build command has business with: credentials of
-// the job, and the files through which a step commands the runner.
-var hidden = []string{
-	"GITHUB_TOKEN", "GH_TOKEN", "GATE_TOKEN", "INPUT_GITHUB-TOKEN",
-	"ACTIONS_RUNTIME_TOKEN", "ACTIONS_RUNTIME_URL", "ACTIONS_RESULTS_URL", "ACTIONS_CACHE_URL", "ACTIONS_ID_TOKEN_REQUEST_TOKEN", "ACTIONS_ID_TOKEN_REQUEST_URL",
-	"GITHUB_ENV", "GITHUB_PATH", "GITHUB_OUTPUT", "GITHUB_STATE", "GITHUB_STEP_SUMMARY",
-}
-
 // HideFromBuilds takes out of this process' environment what builds, which
 // inherit it, should not find. It is no wall: the code of a pull request runs as
 // the same user in the same job, and that job must have nothing worth stealing.
 func HideFromBuilds() {
-	for _, name := range hidden {
+	for _, name := range build.Credentials {
 		_ = os.Unsetenv(name)
 	}
 }

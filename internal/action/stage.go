@@ -97,6 +97,9 @@ func (s *stager) suite(ctx context.Context, in Inputs, f config.File, n int, bas
 		return nil, none, fmt.Errorf("%s leads out of the checkout", f.Path)
 	}
 	s.conf = suite
+	if err := staged(suite); err != nil {
+		return nil, none, err
+	}
 	at := strconv.Itoa(n)
 	out := &Suite{Name: f.Suite, Config: at + "/head/" + config.FileName}
 	if f.Suite != "" {
@@ -133,12 +136,27 @@ func (s *stager) suite(ctx context.Context, in Inputs, f config.File, n int, bas
 	return out, head.Revision, nil
 }
 
+// staged tells a command of user space that could not run in the container: it has no
+// toolchain, and nothing of the checkout but what a build declares as its outputs.
+func staged(suite *config.Suite) error {
+	i := slices.IndexFunc(suite.Benchmarks, func(b bench.Benchmark) bool { return b.Harness != nil })
+	if i < 0 || len(suite.Build.Outputs) > 0 {
+		return nil
+	}
+	b := suite.Benchmarks[i]
+	return &bench.Diagnostic{
+		Pos: b.Pos, Message: fmt.Sprintf("command %s has nothing to run: in the measuring container are the build's outputs, and there are none", b.Name),
+		Hint: "build: {run: CGO_ENABLED=0 go test -c -o bench.test ., outputs: [bench.test]}, and run: ./bench.test -test.run '^$' -test.bench .",
+	}
+}
+
 // tools copies what a build has made for the commands of benchmarks, of head, or, as
-// each side has its own, for agents and loaders: all its outputs, but for benchmarks
-// the objects. They keep their names, since commands call them by these.
+// each side has its own, for agents, loaders and commands of user space: all its
+// outputs, but for benchmarks the objects. They keep their names, since commands call them by these.
 func (s *stager) tools(t *build.Tree, to string, head bool) error {
 	own := slices.ContainsFunc(s.conf.Agents, func(a bench.Agent) bool { return a.Run != "" }) ||
-		slices.ContainsFunc(s.conf.Programs, func(p bench.Program) bool { return p.Loader != "" })
+		slices.ContainsFunc(s.conf.Programs, func(p bench.Program) bool { return p.Loader != "" }) ||
+		slices.ContainsFunc(s.conf.Benchmarks, func(b bench.Benchmark) bool { return b.Harness != nil })
 	commands := head && slices.ContainsFunc(s.conf.Benchmarks, func(b bench.Benchmark) bool {
 		return b.Work != nil && b.Work.Run != "" || len(b.Setup)+len(b.Teardown) > 0
 	})

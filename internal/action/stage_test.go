@@ -60,6 +60,30 @@ func entered(stage string) string {
 	return strings.Join(files, " ")
 }
 
+// TestStageCommands stages what commands of user space run, each side's own, and refuses
+// those that would have nothing to run.
+func TestStageCommands(t *testing.T) {
+	dir, git := checkout(t)
+	put(t, dir, "ebpf-bench.yml", "version: 1\nbuild: {run: cp version bench.test, outputs: [bench.test]}\ncommands: {tool: {run: ./bench.test}}\n")
+	git("add", ".")
+	git("commit", "--quiet", "--message", "three")
+	put(t, dir, "version", "three")
+	stage := t.TempDir()
+	in := Inputs{Workspace: dir, Config: "ebpf-bench.yml", Base: "HEAD"}
+	if _, err := Stage(t.Context(), in, Event{}, stage); err != nil {
+		t.Fatal(err)
+	}
+	for side, want := range map[string]string{"base": "two", "head": "three"} {
+		if got, err := os.ReadFile(filepath.Join(stage, "0", side, "bench.test")); err != nil || string(got) != want {
+			t.Errorf("%s: %q, %v; want %q", side, got, err, want)
+		}
+	}
+	put(t, dir, "ebpf-bench.yml", "version: 1\ncommands: {tool: {run: go test -bench .}}\n")
+	if _, err := Stage(t.Context(), in, Event{}, t.TempDir()); err == nil || !strings.Contains(err.Error(), "ebpf-bench.yml:2:12: command tool has nothing to run") {
+		t.Errorf("without outputs: %v", err)
+	}
+}
+
 // TestStageSeveral stages two suites from one checkout of base, each with its own
 // policy of base, and one that base does not have.
 func TestStageSeveral(t *testing.T) {
