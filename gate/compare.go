@@ -249,7 +249,7 @@ func merge(lists ...[]string) []string {
 
 // skipReason is why the benchmark was skipped, or empty.
 func skipReason(skips []bench.Skip, benchmark string) string {
-	i := slices.IndexFunc(skips, func(s bench.Skip) bool { return s.Name == benchmark })
+	i := slices.IndexFunc(skips, func(s bench.Skip) bool { return bench.Within(benchmark, s.Name) })
 	if i < 0 {
 		return ""
 	}

@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/org/ebpf-bench-gate/bench"
 )
 
 // needs is about how many more seconds would decide a row that a look left open: up
@@ -39,9 +41,13 @@ func (r *Report) Budget() time.Duration {
 	spent, needs := map[string]float64{}, map[string]float64{}
 	for i := range r.Comparisons {
 		c := &r.Comparisons[i]
-		spent[c.Benchmark] = max(spent[c.Benchmark], c.Seconds)
+		name := c.Benchmark
+		if c.Kind == bench.User { // one process measures all benchmarks of a command
+			name = c.Program
+		}
+		spent[name] = max(spent[name], c.Seconds)
 		if c.Needs != nil {
-			needs[c.Benchmark] = max(needs[c.Benchmark], *c.Needs)
+			needs[name] = max(needs[name], *c.Needs)
 		}
 	}
 	if len(needs) == 0 {

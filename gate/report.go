@@ -187,10 +187,13 @@ type Comparison struct {
 	Boundary    *Boundary `json:"boundary,omitempty"`
 	// Lines are where head executes other instructions than base, those that
 	// decide most more of them first; rows of insns have them.
-	Lines    []bench.LineCount `json:"lines,omitempty"`
-	Reason   string            `json:"reason,omitempty"` // why this verdict, where the numbers do not say
-	Path     string            `json:"path,omitempty"`
-	Warnings []string          `json:"warnings,omitempty"`
+	Lines []bench.LineCount `json:"lines,omitempty"`
+	// Sites are where profiles of both sides show that head allocates more, those with
+	// most more first.
+	Sites    []bench.Site `json:"sites,omitempty"`
+	Reason   string       `json:"reason,omitempty"` // why this verdict, where the numbers do not say
+	Path     string       `json:"path,omitempty"`
+	Warnings []string     `json:"warnings,omitempty"`
 }
 
 // An Interval holds the true change with probability Level, whenever the session

@@ -15,7 +15,7 @@ type row struct {
 	measure    bench.Measure
 	limit      Limit
 	test       PairedTest
-	minEffect  float64       // MinEffectNS where the measure is a time, else 0
+	minEffect  float64       // the least margin of a noisy row, in the measure's unit
 	base, head *bench.Result // either may be nil
 	now        time.Time     // when head was measured
 	// skipped is why the benchmark was not measured; empty if nothing says so.
@@ -57,8 +57,13 @@ func newRow(base, head *bench.Result, now time.Time, p Policy) *row {
 	if w.accepted != nil {
 		w.Limit += " by a waiver"
 	}
-	if m.Unit == "ns" {
+	switch family, _, _ := bench.SplitMember(m.Name); {
+	case m.Unit == "ns":
 		w.minEffect = p.MinEffectNS
+	case family == bench.Counts:
+		// A count that differs from run to run is not known to less than one, and where
+		// it mostly is 0 there is no share of it.
+		w.minEffect = 1
 	}
 	if m.Static && !m.Exact {
 		w.Judged = false // one reading of a clock decides nothing
@@ -68,7 +73,7 @@ func newRow(base, head *bench.Result, now time.Time, p Policy) *row {
 	}
 	if head != nil {
 		w.Warnings = merge(w.Warnings, head.Warnings)
-		w.Lines, w.Seconds = head.Lines, head.Seconds
+		w.Lines, w.Sites, w.Seconds = head.Lines, head.Sites, head.Seconds
 		if share := stats.Median(values(head.Samples, func(s bench.Sample) float64 { return s.Counted })); share > 0 {
 			w.warn("counted %.0f%% of the time and scaled up: the CPU has fewer counters than events", 100*share)
 		}

@@ -162,7 +162,7 @@ type decision struct {
 // rounds fixed beforehand, which would be a prettier one than the procedure has.
 func (w *row) decide(v *view, d decision) Verdict {
 	open := w.Open
-	w.Open, w.Reason = false, ""
+	w.Open, w.Reason, w.Needs = false, "", nil
 	// The errors of the lower and of the upper bound, on the scale where more is
 	// worse.
 	var low, high, pv float64
@@ -194,7 +194,6 @@ func (w *row) decide(v *view, d decision) Verdict {
 		case v.noise != nil && !open && !w.head.Final && len(w.head.Looks) > 0 && len(w.looks) < len(spending):
 			w.Reason = "the session stopped here under another policy"
 		}
-		w.Needs = nil
 		if slow == "" {
 			w.Needs = w.needs(v, low, high)
 		}

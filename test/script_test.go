@@ -83,6 +83,10 @@ func runScripts(t *testing.T, p testscript.Params) {
 		env.Values[theT{}] = env.T().(serial).T
 		home := filepath.Join(env.WorkDir, ".home")
 		env.Setenv("HOME", home)
+		// The host's: a script that builds Go would compile the standard library.
+		if cache, err := os.UserCacheDir(); err == nil && os.Getenv("GOCACHE") == "" {
+			env.Setenv("GOCACHE", filepath.Join(cache, "go-build"))
+		}
 		// Whatever the developer configured for git must not change a verdict.
 		config := filepath.Join(home, "gitconfig")
 		env.Setenv("GIT_CONFIG_GLOBAL", config)

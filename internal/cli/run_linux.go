@@ -35,12 +35,14 @@ type runFlags struct {
 	seed                         uint64
 	noStore, verbose             bool
 	kernels                      []string
+	adapter                      string
+	command                      []string // of user space, in the place of objects
 }
 
 func (c Command) run() *cobra.Command {
 	var f runFlags
 	cmd := &cobra.Command{
-		Use:   "run [OBJECT|SOURCE]...",
+		Use:   "run [OBJECT|SOURCE]... | run --adapter NAME -- COMMAND",
 		Short: "Measure eBPF programs, against a base or against history",
 		Long: `Run builds and loads the programs of head and base, measures them side by side on
 the running kernel, and judges head. OBJECT is a compiled object (.o) or an
@@ -54,6 +56,10 @@ With --kernel the programs are loaded and run in a virtual machine of another
 kernel, which counts every instruction and needs no root: kernel_insns is then
 exact, and times are not measured. Several kernels are several testbeds.
 
+With --adapter, COMMAND is a benchmark of user space that measures itself: it is run
+in the trees of base and head by turns, and what it says is read in that format
+(magic finds out which). Needs neither root nor eBPF.
+
 Exit codes: 0 pass or improved, 1 regressed, 2 usage or config, 3 could not
 measure, 4 inconclusive or no baseline.`,
 		Example: `  gate run --base main
@@ -61,9 +67,14 @@ measure, 4 inconclusive or no baseline.`,
   gate run --base v2.bpf.c v3.bpf.c
   gate run --base main --kernel 6.1,6.12
   gate run --pid 4711 --work COMMAND
+  gate run --adapter gobench --base main -- go test -bench .
   gate run /usr/lib/x86_64-linux-gnu/bpf/xdpfilt_alw_eth.o`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.check(); err != nil {
+				return err
+			}
+			args, err := f.commandOf(args, cmd.ArgsLenAtDash())
+			if err != nil {
 				return err
 			}
 			if f.budget < 0 || f.budget == 0 && cmd.Flags().Changed("budget") {
@@ -89,6 +100,7 @@ measure, 4 inconclusive or no baseline.`,
 	fl.BoolVar(&f.noStore, "no-store", false, "store nothing")
 	fl.StringSliceVar(&f.kernels, "kernel", nil, "count instructions in a virtual machine of `KERNEL`: 6.12, a bzImage, or host for the running one (default: the config's kernels, or host)")
 	fl.BoolVarP(&f.verbose, "verbose", "v", false, "tell when what began, on standard error")
+	fl.StringVar(&f.adapter, "adapter", "", "measure COMMAND, behind --, whose output is of the format `NAME` (gate import --help lists them), or magic")
 	f.define(fl)
 	f.flags(fl)
 	return cmd
@@ -98,9 +110,12 @@ measure, 4 inconclusive or no baseline.`,
 func (c Command) measure(ctx context.Context, f runFlags, args []string) (err error) {
 	start := time.Now()
 	var suites []*workspace
-	if f.asked() {
+	switch {
+	case f.asked():
 		suites, err = f.suites(f.config)
-	} else {
+	case f.command != nil:
+		suites = []*workspace{{suite: f.commandSuite()}}
+	default:
 		suites, err = findSuites(f.config, args)
 	}
 	if err != nil {
@@ -224,6 +239,7 @@ func (w *workspace) plan(ctx context.Context, f runFlags, p runner.Plan) (*runne
 		case err != nil:
 			return nil, unmeasured(err)
 		default:
+			base.Lacks = w.lacks(t)
 			p.Sides, baseTree = []runner.Side{base, head}, t
 		}
 	}

@@ -358,6 +358,9 @@ func (w *workspace) policyOf(base *build.Tree) (p gate.Policy, warning string, e
 	if w.suite == nil {
 		return gate.DefaultPolicy(), "", nil
 	}
+	if w.suite.File == "" { // nobody wrote it
+		return w.suite.Policy, "", nil
+	}
 	if base == nil || base.Revision.Commit == "" || base.File != "" {
 		return w.suite.Policy, "", nil
 	}
@@ -378,6 +381,26 @@ func (w *workspace) policyOf(base *build.Tree) (p gate.Policy, warning string, e
 	}
 	p, err = config.ParsePolicy(name, src)
 	return p, "", err
+}
+
+// lacks are the commands of user space that base's own config does not have, where base
+// is a revision of the project.
+func (w *workspace) lacks(base *build.Tree) []string {
+	if w.suite == nil || w.suite.File == "" || base.Revision.Commit == "" || base.File != "" {
+		return nil
+	}
+	src, err := os.ReadFile(filepath.Join(base.Dir, filepath.Base(w.suite.File)))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	has := config.Commands(src)
+	var all []string
+	for _, b := range w.suite.Benchmarks {
+		if b.Harness != nil && !slices.Contains(has, b.Name) {
+			all = append(all, b.Name)
+		}
+	}
+	return all
 }
 
 // bpfArch is the architecture as bpf2go writes it into file names.

@@ -120,6 +120,9 @@ func joinSuites(all []*workspace, results []*runner.Result, base *bench.Revision
 			for k := range r.Head.Results[j].Lines {
 				fromTop(&r.Head.Results[j].Lines[k].File)
 			}
+			for k := range r.Head.Results[j].Sites {
+				fromTop(&r.Head.Results[j].Sites[k].File)
+			}
 		}
 		for j := range r.Head.Changes {
 			for k := range r.Head.Changes[j].Lines {

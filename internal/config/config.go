@@ -33,7 +33,8 @@ type Suite struct {
 	File, Dir string
 
 	Build Build
-	// Programs and Benchmarks stand in the order of the file.
+	// Programs and Benchmarks stand in the order of the file, commands of user space
+	// ([bench.Harness]) behind the other benchmarks.
 	Programs   []bench.Program
 	Benchmarks []bench.Benchmark
 	// Kernels are the testbeds: versions, or "host" for the running kernel. Empty:
@@ -125,11 +126,13 @@ func Parse(file string, src []byte) (*Suite, error) {
 		return nil, r.err()
 	}
 	hasVersion := false
+	var commands []bench.Benchmark
 	ok := r.mapping(root, "the config", fields{
 		"version":    func(_, v *yaml.Node) { hasVersion = true; s.Version = r.version(v) },
 		"build":      func(k, v *yaml.Node) { s.Build = r.build(k, v) },
 		"programs":   func(_, v *yaml.Node) { s.Programs = r.programs(v) },
 		"benchmarks": func(_, v *yaml.Node) { s.Benchmarks = r.benchmarks(v) },
+		"commands":   func(_, v *yaml.Node) { commands = r.harnesses(v) },
 		"kernels":    func(_, v *yaml.Node) { s.Kernels = r.kernels(v) },
 		"agents":     func(_, v *yaml.Node) { s.Agents = r.agents(v) },
 		"policy":     func(_, v *yaml.Node) { s.Policy = r.policy(v) },
@@ -139,6 +142,8 @@ func Parse(file string, src []byte) (*Suite, error) {
 	}
 	r.ofAgents(s)
 	r.known(s.Benchmarks, s.Programs)
+	s.Benchmarks = append(s.Benchmarks, commands...)
+	r.ofHarnesses(s)
 	s.Captures = r.captures
 	if err := r.err(); err != nil {
 		return nil, err

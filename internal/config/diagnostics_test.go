@@ -111,7 +111,7 @@ func TestMistakes(t *testing.T) {
 		{"version: §2", `version "2" is not known to this version`, "version: 1"},
 		{"version: §[1]", "version must be a number, not a list", ""},
 		{"version: 1\n§programms: {}", `unknown key "programms" in the config`, "did you mean programs?"},
-		{"version: 1\n§xyz: {}", `unknown key "xyz"`, "expected one of agents, benchmarks, build, kernels, policy, programs, version"},
+		{"version: 1\n§xyz: {}", `unknown key "xyz"`, "expected one of agents, benchmarks, build, commands, kernels, policy, programs, version"},
 		{"version: 1\nagents: §[]", "agents must be a mapping", ""},
 		{"version: 1\n§version: 1", `"version" is given twice`, "line 1"},
 		{"version: 1\n§<<: {build: {}}", "merge keys", "write the keys out"},

@@ -32,7 +32,7 @@ func TestDocs(t *testing.T) {
 	dir := t.TempDir()
 	testCapture(t, dir, "testdata/imix.pcap", 3)
 	var doc []byte
-	for name, least := range map[string]int{"config.md": 5, "macro.md": 2} {
+	for name, least := range map[string]int{"config.md": 5, "macro.md": 2, "userspace.md": 2} {
 		text, err := os.ReadFile("../../docs/" + name)
 		if err != nil {
 			t.Fatal(err)

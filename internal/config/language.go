@@ -53,6 +53,7 @@ var Language = sync.OnceValue(func() Shape {
 		Key{Name: "kernels", About: "the testbeds: versions of Linux, which are booted in virtual machines, and `host` for the running kernel", Default: "`[host]`",
 			Shape: listOf(like(`^([0-9]+\.[0-9]+([.+~-]+[0-9a-z]+)*|host)$`))},
 		Key{Name: "agents", About: "user space that loads its programs itself: a mapping from a name", Shape: named("AGENT", aName, ofAgent())},
+		Key{Name: "commands", About: "benchmarks of user space that measure themselves, such as `go test -bench`: a mapping from a name", Shape: named("COMMAND", aName, ofHarness())},
 		Key{Name: "policy", About: "how it is judged", Shape: ofPolicy()},
 	)
 })
@@ -237,6 +238,19 @@ func ofAgent() Shape {
 		Key{Name: "env", About: "environment variables", Default: "none", Shape: named("NAME", `^[A-Za-z_][A-Za-z0-9_]*$`, text())},
 		Key{Name: "in", About: "the namespace of the benchmark that it is in", Default: "that of `at`", Shape: like(netnsName)},
 		Key{Name: "where", About: "`host`: where gate runs, which in the action is the measuring container. `container` is an error; see [agents.md](agents.md#in-a-container)", Default: "`host`", Shape: oneOf("host", "container")},
+	)
+}
+
+func ofHarness() Shape {
+	return keys(
+		Key{Name: "run", About: "a shell command, run by turns in base's tree and in head's, as the user who called gate", Shape: text(), Required: true},
+		Key{Name: "dir", About: "the directory that it runs in", Default: "that of the config", Shape: text()},
+		Key{Name: "adapter", About: "the [format](adapters.md) of what it says", Default: "`magic`: that is found out", Shape: oneOf(adapters()...)},
+		Key{Name: "results", About: "a file or directory below `$GATE_TMP` that it writes its results to", Default: "its standard output", Shape: text()},
+		Key{Name: "profiles", About: "files below `$GATE_TMP` that it writes in pprof's format, such as `-test.memprofile` makes: they name the lines that allocate more", Default: "none", Shape: listOf(text())},
+		Key{Name: "env", About: "environment variables", Default: "none", Shape: named("NAME", `^[A-Za-z_][A-Za-z0-9_]*$`, text())},
+		Key{Name: "within", About: "ends each run with an error, up to `24h`. The first run of each side may have to compile", Default: "`5m`", Shape: like(duration)},
+		Key{Name: "budget", About: "the measuring time, up to `24h`", Default: "2 min, or its share of the policy's", Shape: like(duration)},
 	)
 }
 

@@ -362,7 +362,7 @@ func toldElsewhere(r *gate.Report, s bench.Skip) bool {
 	program, _, _ := strings.Cut(s.Name, "/")
 	return slices.ContainsFunc(r.Programs, func(p bench.ProgramResult) bool { return p.Program == program }) ||
 		s.Hint == "" && slices.ContainsFunc(r.Comparisons, func(c gate.Comparison) bool {
-			return c.Judged && c.Benchmark == s.Name && s.Reason != "" && strings.HasSuffix(c.Reason, s.Reason)
+			return c.Judged && bench.Within(c.Benchmark, s.Name) && s.Reason != "" && strings.HasSuffix(c.Reason, s.Reason)
 		})
 }
 
@@ -375,6 +375,9 @@ func rowNotes(rows []*gate.Comparison, budget time.Duration) (_, _ []note) {
 		if c.Verdict == gate.Regressed {
 			for _, l := range culprits(c) {
 				why.add(c.Benchmark, l.String(), "").line = &l
+			}
+			for _, l := range allocations(c) {
+				why.add(name, l.String(), "").line = &l
 			}
 		}
 		if c.Reason != "" {
@@ -414,6 +417,31 @@ func culprits(c *gate.Comparison) []culprit {
 		}
 		share := (l.Decides - l.BaseDecides) / (*c.Head - *c.Base)
 		out = append(out, culprit{l, fmt.Sprintf("%s, %.0f%% of the added instructions; %s", times(l.Executions), 100*min(1, share), was)})
+	}
+	return out
+}
+
+// allocations are the places where head allocates most more than base.
+func allocations(c *gate.Comparison) []culprit {
+	if c.Base == nil || c.Head == nil || *c.Head <= *c.Base {
+		return nil
+	}
+	const most = 2
+	var out []culprit
+	for i, s := range c.Sites[:min(len(c.Sites), most)] {
+		if first := c.Sites[0]; i > 0 && s.Value-s.Base < (first.Value-first.Base)/2 {
+			break
+		}
+		was := "not in base"
+		if s.Base > 0 {
+			was = "in base " + quantity(s.Base, c.Unit)
+		}
+		share := (s.Value - s.Base) / (*c.Head - *c.Base)
+		does := fmt.Sprintf("%s, %.0f%% of what was added; %s", quantity(s.Value, c.Unit), 100*min(1, share), was)
+		if len(s.Stack) > 1 {
+			does += " (" + strings.Join(s.Stack[:min(len(s.Stack), 4)], " ← ") + ")"
+		}
+		out = append(out, culprit{bench.LineCount{File: s.File, Line: s.Line, Text: s.Text}, does})
 	}
 	return out
 }

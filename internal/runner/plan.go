@@ -46,8 +46,18 @@ type Side struct {
 	Name     string // "base" or "head"
 	Revision bench.Revision
 	Objects  []Object
-	// Dir is where agents of this side run: that of the config, in its own tree.
+	// Dir is where agents and commands of user space of this side run: that of the
+	// config, in its own tree.
 	Dir string
+	// Lacks are commands of user space that this side's own config does not have: where
+	// they do not run here, they are new.
+	Lacks []string
+}
+
+// ofKernel tells that something of the plan is a program that the kernel runs.
+func (p *Plan) ofKernel() bool {
+	return slices.ContainsFunc(p.Sides, func(s Side) bool { return len(s.Objects) > 0 }) ||
+		slices.ContainsFunc(p.Benchmarks, func(b bench.Benchmark) bool { return b.Harness == nil })
 }
 
 // An Object is an opened object and its name in reports.
@@ -109,7 +119,8 @@ func BuiltIn(side *Side, packets [][]byte) ([]bench.Benchmark, []bench.Skip) {
 
 // Select keeps the benchmarks whose name matches one of the globs (as in
 // [path.Match], where "fun_xdp" stands for "fun_xdp/*"). A glob that matches
-// nothing is an error.
+// nothing is an error. Of a command of user space, a glob chooses it as a whole: what it
+// measures is known when it runs.
 func Select(all []bench.Benchmark, globs []string) ([]bench.Benchmark, error) {
 	if len(globs) == 0 {
 		return all, nil
@@ -122,7 +133,11 @@ func Select(all []bench.Benchmark, globs []string) ([]bench.Benchmark, error) {
 		}
 		hit := false
 		for i, b := range all {
-			ok, err := path.Match(full, b.Name)
+			glob := full
+			if b.Harness != nil {
+				glob, _, _ = strings.Cut(full, "/")
+			}
+			ok, err := path.Match(glob, b.Name)
 			if err != nil {
 				return nil, fmt.Errorf("--only %s: %w", g, err)
 			}

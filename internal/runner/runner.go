@@ -30,13 +30,16 @@ type Result struct {
 // show in what the config says of hooks ([bench.Diagnostic]); what one benchmark lacks
 // is told in the result.
 func Run(ctx context.Context, p Plan) (*Result, error) {
-	s, err := bpf.NewSession(p.Seed)
-	if err != nil {
-		return nil, err
+	var s *bpf.Session
+	if p.ofKernel() {
+		var err error
+		if s, err = bpf.NewSession(p.Seed); err != nil {
+			return nil, err
+		}
+		defer s.Close()
+		s.Stop = ctx.Err
 	}
-	defer s.Close()
 	r := newRun(p, s)
-	s.Stop = ctx.Err
 	defer r.close()
 	if err := r.hooks(); err != nil {
 		return nil, err
@@ -67,7 +70,7 @@ func runID(p Plan, side Side) string {
 
 type run struct {
 	Plan
-	session  *bpf.Session
+	session  *bpf.Session // nil: nothing of the plan needs the kernel
 	start    time.Time
 	rng      *rand.Rand
 	runs     []*bench.Run // by side
@@ -164,7 +167,7 @@ func (r *run) fail(b bench.Benchmark, err error) {
 		if !slices.ContainsFunc(r.cases, func(c *benchCase) bool { return c.Name == b.Name }) {
 			c := &benchCase{Benchmark: b, results: make([][]*bench.Result, len(r.Sides))}
 			for i := range c.results {
-				c.results[i] = []*bench.Result{{Benchmark: b.Name, Program: b.Program, Measure: r.leading, Kind: bench.Micro}}
+				c.results[i] = []*bench.Result{{Benchmark: b.Name, Program: b.Program, Measure: r.leading, Kind: b.Kind()}}
 			}
 			r.cases = append(r.cases, c)
 		}
@@ -212,7 +215,10 @@ func inOneLine(err error) string {
 }
 
 func (r *run) prepareOne(ctx context.Context, b bench.Benchmark) error {
-	if b.Agent != nil {
+	switch {
+	case b.Harness != nil:
+		return r.prepareHarness(ctx, b)
+	case b.Agent != nil:
 		return r.prepareAgent(ctx, b)
 	}
 	sides, at, err := r.sidesOf(b)
@@ -317,6 +323,11 @@ func (r *run) measure(ctx context.Context) error {
 		stillOpen := r.report.Open()
 		open = slices.DeleteFunc(open, func(c *benchCase) bool { return !c.among(stillOpen) })
 	}
+	for _, c := range r.cases {
+		if h, ok := c.lane.(*harnesses); ok {
+			h.explain()
+		}
+	}
 	r.collect()
 	return nil
 }
@@ -328,7 +339,7 @@ func (r *run) roundsUpTo(ctx context.Context, open []*benchCase, rounds int) ([]
 		busy := false
 		for _, i := range r.rng.Perm(len(open)) {
 			c := open[i]
-			if c == nil || c.done >= rounds || c.done >= firstLook && c.spent > r.allowance(open) {
+			if c == nil || c.done >= rounds || c.done >= firstLook && c.spent > r.allowance(c, open) {
 				continue
 			}
 			if err := ctx.Err(); err != nil {
@@ -381,32 +392,44 @@ func (r *run) budget() time.Duration {
 	if r.Policy.Budget > 0 {
 		return r.Policy.Budget
 	}
-	return gate.DefaultBudget * time.Duration(max(1, len(r.cases)))
+	all := time.Duration(0)
+	for _, c := range r.cases {
+		all += c.share()
+	}
+	return max(all, gate.DefaultBudget)
 }
 
-// allowance is the time that each open benchmark may have taken by its end: its
-// share of what the decided ones left over.
-func (r *run) allowance(open []*benchCase) time.Duration {
-	left, n := r.budget(), 0
-	for _, c := range r.cases {
-		if slices.Contains(open, c) {
-			n++
+// share is the time that a benchmark would have by itself, where nobody says how much.
+func (c *benchCase) share() time.Duration {
+	if c.Harness != nil {
+		return bench.DefaultHarnessBudget
+	}
+	return gate.DefaultBudget
+}
+
+// allowance is the time that an open benchmark may have taken by its end: its own, or
+// its share of what the decided ones left over.
+func (r *run) allowance(c *benchCase, open []*benchCase) time.Duration {
+	if c.Budget > 0 {
+		return c.Budget
+	}
+	left, shares := r.budget(), time.Duration(0)
+	for _, o := range r.cases {
+		if slices.Contains(open, o) {
+			shares += o.share()
 			continue
 		}
-		left -= c.spent
+		left -= o.spent
 	}
-	return left / time.Duration(max(1, n))
+	return time.Duration(float64(left) * float64(c.share()) / float64(max(shares, c.share())))
 }
 
 // setFinal marks the benchmarks for which the next look would take longer than
 // their time, so that this look spends what is left of alpha.
 func (r *run) setFinal(open []*benchCase, look int) {
 	looks := r.Policy.Looks()
-	allowed := r.allowance(open)
 	for _, c := range open {
-		if b := c.Budget; b > 0 {
-			allowed = b
-		}
+		allowed := r.allowance(c, open)
 		if look+1 == len(looks) || c.done < looks[look] {
 			c.final = true
 			continue

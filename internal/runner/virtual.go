@@ -39,7 +39,7 @@ func Count(ctx context.Context, p Plan) (*Result, error) {
 		return nil, err
 	}
 	for _, b := range p.Benchmarks {
-		if b.Veth != nil || b.Work != nil {
+		if b.Veth != nil || b.Work != nil || b.Harness != nil {
 			r.leaveOut(b)
 			continue
 		}
@@ -63,10 +63,12 @@ func Count(ctx context.Context, p Plan) (*Result, error) {
 
 // leaveOut tells that a benchmark has nothing that could be counted.
 func (r *run) leaveOut(b bench.Benchmark) {
+	reason := "what an attached program takes is time, which a virtual machine has none of"
+	if b.Harness != nil {
+		reason = "a command of user space is measured on the host alone"
+	}
 	for _, out := range r.runs {
-		out.Skipped = append(out.Skipped, bench.Skip{
-			Name: b.Name, Reason: "what an attached program takes is time, which a virtual machine has none of", Hint: "gate run --kernel host measures it",
-		})
+		out.Skipped = append(out.Skipped, bench.Skip{Name: b.Name, Reason: reason, Hint: "gate run --kernel host measures it"})
 	}
 }
 

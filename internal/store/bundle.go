@@ -279,8 +279,9 @@ func texts(r *bench.Run, f func(string)) {
 			all(l.File, l.Text, l.Function)
 		}
 		all(res.Warnings...)
-		for _, l := range res.Lines {
-			all(l.File, l.Text, l.Function)
+		for _, s := range res.Sites {
+			all(s.File, s.Text)
+			all(s.Stack...)
 		}
 	}
 	for _, s := range r.Skipped {
@@ -320,7 +321,7 @@ func Compact(r *bench.Run) *bench.Run {
 	out.Results = slices.Clone(r.Results)
 	for i := range out.Results {
 		res := &out.Results[i]
-		res.Looks, res.Final, res.Warnings, res.Lines, res.Seconds = nil, false, nil, nil, 0
+		res.Looks, res.Final, res.Warnings, res.Lines, res.Sites, res.Seconds = nil, false, nil, nil, nil, 0
 		if len(res.Samples) > 1 {
 			res.Samples = []bench.Sample{{
 				Value:  median(res.Samples, func(s bench.Sample) float64 { return s.Value }),
