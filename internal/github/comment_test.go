@@ -257,9 +257,35 @@ func TestFile(t *testing.T) {
 
 func TestDiffLines(t *testing.T) {
 	s, c, _ := forge(t)
-	s.Pulls = []githubtest.Pull{{Number: 7, Files: map[string]string{"a.c": "@@ -1,3 +10,4 @@ int f()\n a\n-b\n+c\n+d\n e\n\\ No newline at end of file\n@@ -50 +60 @@\n-x\n+y", "binary": ""}}}
-	lines, err := c.DiffLines(t.Context(), 7)
-	if err != nil || fmt.Sprint(lines["a.c"]) != "map[11:true 12:true 60:true]" || len(lines["binary"]) != 0 {
-		t.Errorf("%v, %v", lines, err)
+	s.Pulls = []githubtest.Pull{{Number: 7, Files: map[string]string{
+		"a.c":           "@@ -1,3 +10,4 @@ int f()\n a\n-b\n+c\n+d\n e\n\\ No newline at end of file\n@@ -50 +60 @@\n-x\n+y",
+		"sub dir/\"ü.c": "@@ -0,0 +1,3 @@\n+one\n+++ b/evil.c\n+@@ -1 +99 @@",
+		"only less.c":   "@@ -4,2 +3,0 @@\n--- a/evil.c\n-x",
+		"binary":        "",
+	}}}
+	const want = `map[a.c:map[11:true 12:true 60:true] binary:map[] only less.c:map[] sub dir/"ü.c:map[1:true 2:true 3:true]]`
+	for _, c := range []*Client{c, asGitea(t, s)} {
+		if lines, err := c.DiffLines(t.Context(), 7); err != nil || fmt.Sprint(lines) != want {
+			t.Errorf("Gitea %t: %v, %v, want %s", c.gitea(), lines, err, want)
+		}
+	}
+}
+
+// A file that is removed has no new name, and one of many MB is read in part.
+func TestAddedLines(t *testing.T) {
+	for diff, want := range map[string]string{
+		"--- a/x\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n":                      "map[]",
+		"+++ b/x y\t\n@@ -1 +1 @@\n-a\n+b\n+not in the hunk":               "map[x y:map[1:true]]",
+		"+++ \"b/\\q\"\n@@ -1 +1 @@\n+a":                                   "map[]",
+		"@@ -1 +1 @@\n+a":                                                  "map[]",
+		"+++ b/x\n@@ -1,99999999999999999999 +1,2 @@\n+a\n+b\n+c\n+++ b/y": "map[x:map[1:true 2:true 3:true 4:true]]",
+	} {
+		if got := fmt.Sprint(addedLines("", diff)); got != want {
+			t.Errorf("%q: %s, want %s", diff, got, want)
+		}
+	}
+	var b strings.Builder
+	if n, err := (&capped{&b, 3}).Write([]byte("12345")); n != 5 || err != nil || b.String() != "123" {
+		t.Errorf("%d, %v, %q", n, err, b.String())
 	}
 }

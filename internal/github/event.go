@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path"
+	"regexp"
 	"strconv"
 	"strings"
 )
@@ -34,7 +35,9 @@ type Event struct {
 	Started bool
 
 	Pull *Pull // of pull_request; [Client.FindPull] has it for workflow_run
-	pull int   // of workflow_run, where the event tells it; 0: it does not
+	// pull is the number that the event tells of a workflow_run or a merge group; 0:
+	// it does not.
+	pull int
 	// HeadSHA gets the status. HeadRepo, HeadOwner and HeadBranch are where it
 	// comes from.
 	HeadSHA    string
@@ -170,6 +173,7 @@ func (e *Event) read(f *eventFile, getenv func(string) string) error {
 		}
 		e.HeadSHA, e.HeadBranch = g.HeadSHA, strings.TrimPrefix(g.HeadRef, "refs/heads/")
 		e.BaseSHA, e.BaseBranch = g.BaseSHA, strings.TrimPrefix(g.BaseRef, "refs/heads/")
+		e.pull = queued(e.HeadBranch, e.BaseBranch)
 	case "push", "schedule", "workflow_dispatch":
 		ref := getenv("GITHUB_REF")
 		branch, ok := strings.CutPrefix(ref, "refs/heads/")
@@ -198,6 +202,21 @@ func (e *Event) read(f *eventFile, getenv func(string) string) error {
 		return &RefusedError{Reason: fmt.Sprintf("the event %.40q is not one that gate reports on", e.Name), Advice: "use pull_request, merge_group, push, schedule, workflow_dispatch or workflow_run"}
 	}
 	return nil
+}
+
+// queuedPull is how GitHub ends the branch that a merge queue makes for a pull request.
+var queuedPull = regexp.MustCompile(`^pr-([1-9][0-9]{0,9})-[0-9a-f]{40}$`)
+
+// queued is the number in "gh-readonly-queue/main/pr-7-81d0…", a branch that nobody but
+// GitHub can push to; 0: none.
+func queued(head, base string) int {
+	rest, ok := strings.CutPrefix(head, "gh-readonly-queue/"+base+"/")
+	m := queuedPull.FindStringSubmatch(rest)
+	if !ok || m == nil {
+		return 0
+	}
+	n, _ := strconv.Atoi(m[1])
+	return n
 }
 
 // workflowPath is the file in "owner/name/.github/workflows/x.yml@refs/heads/main".

@@ -8,6 +8,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/org/ebpf-bench-gate/internal/github/githubtest"
 )
 
 func readEvent(t *testing.T, name, payload string, more map[string]string) (*Event, error) {
@@ -78,6 +81,45 @@ func TestReadEvent(t *testing.T) {
 	} {
 		if e, err := readEvent(t, tt[0], tt[1], nil); err == nil {
 			t.Errorf("%s: %+v", name, e)
+		}
+	}
+}
+
+// A merge group is found by the branch that GitHub makes for it, and its pull request
+// counts as it was measured last.
+func TestQueued(t *testing.T) {
+	const payload = `{"repository":{"id":1},"merge_group":{"head_sha":"%s","head_ref":"refs/heads/%s","base_sha":"%s","base_ref":"refs/heads/release/1"}}`
+	s, c, _ := forge(t)
+	s.NoFilters = true
+	made := time.Unix(1_700_000_000, 0)
+	s.Pulls = []githubtest.Pull{
+		{Number: 7, HeadRef: "x", HeadSHA: sha(2), HeadRepo: 2, BaseRef: "release/1", BaseSHA: sha(1)},
+		{Number: 8, HeadSHA: sha(2), BaseRef: "main"}, {Number: 9, HeadSHA: sha(2), BaseRef: "release/1", State: "closed"},
+		{Number: 10, HeadSHA: sha(4), BaseRef: "release/1"},
+	}
+	run := githubtest.Run{ID: 1, Event: "pull_request", Path: workflow, SHA: sha(2), HeadRepo: 2, Repo: 1, Created: made}
+	s.Runs = []githubtest.Run{run}
+	for i, change := range []func(*githubtest.Run){
+		func(r *githubtest.Run) { r.Created = made.Add(-time.Hour) }, func(r *githubtest.Run) { r.SHA = sha(3) }, func(r *githubtest.Run) { r.Event = "push" },
+		func(r *githubtest.Run) { r.Repo = 2 }, func(r *githubtest.Run) { r.Path = ".github/workflows/x/bench.yml" },
+	} {
+		r := run
+		r.ID, r.Created = int64(2+i), made.Add(time.Hour)
+		change(&r)
+		s.Runs = append(s.Runs, r)
+	}
+	queue := "gh-readonly-queue/release/1/"
+	for ref, want := range map[string]int{
+		queue + "pr-7-" + sha(1): 7, queue + "pr-8-" + sha(1): 0, queue + "pr-9-" + sha(1): 0, queue + "pr-10-" + sha(1): 0, queue + "pr-99-" + sha(1): 0,
+		"gh-readonly-queue/main/pr-7-" + sha(1): 0, "x/" + queue + "pr-7-" + sha(1): 0, queue + "pr-7": 0, queue + "pr-07-" + sha(1): 0, queue + "x/pr-7-" + sha(1): 0, "pr-7-" + sha(1): 0,
+	} {
+		e, err := readEvent(t, "merge_group", fmt.Sprintf(payload, sha(3), ref, sha(1)), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, measured, err := c.Queued(t.Context(), e)
+		if (err == nil) != (want != 0) || want != 0 && (p.Number != want || !measured.Equal(made)) {
+			t.Errorf("%s: #%d, %v, %v, want #%d", ref, p.Number, measured, err, want)
 		}
 	}
 }

@@ -88,6 +88,33 @@ func (c *Client) FindPull(ctx context.Context, e *Event) (Pull, error) {
 	return Pull{}, fmt.Errorf("find the pull request of %s: #%d and #%d have the same head, and different bases", short(sha), found[0].Number, found[1].Number)
 }
 
+// Queued is the pull request that a merge group would merge, and when its head was
+// measured last: who labels it after that has seen what is queued.
+func (c *Client) Queued(ctx context.Context, e *Event) (p Pull, measured time.Time, err error) {
+	if e.Name != "merge_group" || e.pull == 0 {
+		return p, measured, fmt.Errorf("find the queued pull request: %.80q names none", e.HeadBranch)
+	}
+	if p, err = c.Pull(ctx, e.pull); err != nil {
+		return p, measured, err
+	}
+	if p.closed || p.BaseRef != e.BaseBranch || !isSHA(p.HeadSHA) {
+		return p, measured, fmt.Errorf("find the queued pull request: #%d is none of %s", p.Number, e.BaseBranch)
+	}
+	runs, _, err := c.listRuns(ctx, runsOf(e.Workflow), url.Values{"event": {"pull_request"}, "head_sha": {p.HeadSHA}}, 1)
+	if err != nil {
+		return p, measured, err
+	}
+	for _, r := range runs {
+		if r.Repo == e.RepoID && r.Event == "pull_request" && r.SHA == p.HeadSHA && samePath(r.Path, e.Workflow) && r.Created.After(measured) {
+			measured = r.Created
+		}
+	}
+	if measured.IsZero() {
+		return p, measured, fmt.Errorf("find the queued pull request: no run of %s measured #%d", e.Workflow, p.Number)
+	}
+	return p, measured, nil
+}
+
 // maxFile is the largest file that [Client.File] reads, in bytes: a config's limit.
 const maxFile = 1 << 20
 
@@ -175,47 +202,4 @@ func (c *Client) events(ctx context.Context, pull int) ([]*gh.IssueEvent, error)
 		}
 	}
 	return all, nil
-}
-
-// DiffLines are the lines that a pull request adds or changes, by file: where an
-// annotation is shown.
-func (c *Client) DiffLines(ctx context.Context, pull int) (map[string]map[int]bool, error) {
-	lines := map[string]map[int]bool{}
-	for page := 1; page <= 10; {
-		files, resp, err := c.api.PullRequests.ListFiles(ctx, c.owner, c.name, pull, &gh.ListOptions{PerPage: perPage, Page: page})
-		if err != nil {
-			return nil, failed(fmt.Sprintf("read the diff of #%d", pull), err)
-		}
-		for _, f := range files {
-			lines[f.GetFilename()] = patchLines(f.GetPatch())
-		}
-		if page = resp.NextPage; page == 0 {
-			break
-		}
-	}
-	return lines, nil
-}
-
-// patchLines are the new numbers of the added lines of a unified diff.
-func patchLines(patch string) map[int]bool {
-	lines := map[int]bool{}
-	n := 0
-	for l := range strings.SplitSeq(patch, "\n") {
-		switch {
-		case strings.HasPrefix(l, "@@"):
-			_, rest, _ := strings.Cut(l, "+")
-			end := strings.IndexAny(rest, ", @")
-			if end < 0 {
-				end = len(rest)
-			}
-			n, _ = strconv.Atoi(rest[:end])
-		case n == 0 || strings.HasPrefix(l, `\`), strings.HasPrefix(l, "-"):
-		case strings.HasPrefix(l, "+"):
-			lines[n] = true
-			n++
-		default:
-			n++
-		}
-	}
-	return lines
 }

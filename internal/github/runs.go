@@ -112,43 +112,69 @@ func (c *Client) Run(ctx context.Context, id int64) (WorkflowRun, error) {
 // newest first, at most n: those of events that no stranger can cause, by the word
 // of the API alone. Their commits are yet to be held against the base
 // ([Client.Ancestors]): a tag or a branch that was thrown away has a name too.
+//
+// Each event is a request of its own, so that runs of pull requests, of which anybody
+// can cause any number, are not even listed.
 func (c *Client) TrustedRuns(ctx context.Context, repo int64, workflow, branch string, n int) ([]WorkflowRun, error) {
 	const maxPages = 5 // a branch whose last 500 runs are not enough has no history
-	file := workflow[strings.LastIndexByte(workflow, '/')+1:]
-	path := "actions/workflows/" + url.PathEscape(file) + "/runs"
+	path := runsOf(workflow)
 	var all []WorkflowRun
-	for page := 1; page <= maxPages; {
-		var list struct {
-			Runs []apiRun `json:"workflow_runs"`
-		}
-		// GitHub knows per_page, Gitea limit.
-		q := url.Values{"branch": {branch}, "per_page": {strconv.Itoa(perPage)}, "limit": {strconv.Itoa(perPage)}, "page": {strconv.Itoa(page)}}
-		resp, err := c.get(ctx, path, q, &list)
-		if err = failed("list the runs of "+workflow, err); errors.Is(err, ErrNotFound) && path != "actions/runs" {
-			path = "actions/runs" // older Gitea does not list runs by workflow
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		for i := range list.Runs {
-			r := newRun(&list.Runs[i].WorkflowRun, list.Runs[i].Path)
-			if r.HeadRepo == 0 && c.gitea() {
-				// Gitea does not say. Its runs of these events are the repository's own,
-				// as everywhere: those of a fork's pushes are listed at the fork.
-				r.HeadRepo = r.Repo
+	for _, event := range trustedEvents {
+		found := 0
+		for page := 1; page != 0 && page <= maxPages && found < n; {
+			runs, next, err := c.listRuns(ctx, path, url.Values{"branch": {branch}, "event": {event}}, page)
+			if errors.Is(err, ErrNotFound) && path != "actions/runs" {
+				path = "actions/runs" // older Gitea does not list runs by workflow
+				continue
 			}
-			if r.trusted(repo, workflow, branch) {
-				all = append(all, r)
+			if err != nil {
+				return nil, err
 			}
+			for _, r := range runs {
+				if r.HeadRepo == 0 && c.gitea() {
+					// Gitea does not say. Its runs of these events are the repository's own,
+					// as everywhere: those of a fork's pushes are listed at the fork.
+					r.HeadRepo = r.Repo
+				}
+				// Some forges ignore the filters.
+				if r.Event == event && r.trusted(repo, workflow, branch) {
+					all = append(all, r)
+					found++
+				}
+			}
+			page = next
 		}
-		if len(all) >= n || len(list.Runs) == 0 || resp.NextPage == 0 {
-			break
-		}
-		page = resp.NextPage
 	}
 	slices.SortStableFunc(all, func(a, b WorkflowRun) int { return b.Created.Compare(a.Created) })
 	return all[:min(n, len(all))], nil
+}
+
+// runsOf is where the API lists the runs of a workflow.
+func runsOf(workflow string) string {
+	file := workflow[strings.LastIndexByte(workflow, '/')+1:]
+	return "actions/workflows/" + url.PathEscape(file) + "/runs"
+}
+
+// listRuns reads a page of a list of runs; next is 0 after the last.
+func (c *Client) listRuns(ctx context.Context, path string, q url.Values, page int) (runs []WorkflowRun, next int, err error) {
+	// GitHub knows per_page, Gitea limit.
+	q.Set("per_page", strconv.Itoa(perPage))
+	q.Set("limit", strconv.Itoa(perPage))
+	q.Set("page", strconv.Itoa(page))
+	var list struct {
+		Runs []apiRun `json:"workflow_runs"`
+	}
+	resp, err := c.get(ctx, path, q, &list)
+	if err != nil {
+		return nil, 0, failed("list the workflow's runs", err)
+	}
+	for i := range list.Runs {
+		runs = append(runs, newRun(&list.Runs[i].WorkflowRun, list.Runs[i].Path))
+	}
+	if len(runs) == 0 {
+		return nil, 0, nil
+	}
+	return runs, resp.NextPage, nil
 }
 
 // Ancestors answers whether commits are ancestors of one, or that one. Most

@@ -2,7 +2,12 @@ package githubtest
 
 import (
 	"encoding/json"
+	"fmt"
+	"maps"
 	"net/http"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
 )
@@ -146,6 +151,10 @@ func (s *Server) pulls(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) pull(w http.ResponseWriter, r *http.Request) {
+	if n, ok := strings.CutSuffix(r.PathValue("n"), ".diff"); ok { // Gitea
+		s.diff(w, n)
+		return
+	}
 	for _, p := range s.Pulls {
 		if int64(p.Number) == number(r, "n") {
 			send(w, 200, p.json())
@@ -153,6 +162,38 @@ func (s *Server) pull(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	refuse(w, 404, "Not Found")
+}
+
+// diff is the whole of a pull request, as git writes it.
+func (s *Server) diff(w http.ResponseWriter, number string) {
+	for _, p := range s.Pulls {
+		if strconv.Itoa(p.Number) != number {
+			continue
+		}
+		for _, name := range slices.Sorted(maps.Keys(p.Files)) {
+			a, b := "a/"+name, "b/"+name
+			if quoted := strconv.QuoteToASCII(name); quoted != `"`+name+`"` {
+				a, b = gitQuoted(a), gitQuoted(b)
+			}
+			fmt.Fprintf(w, "diff --git %s %s\nindex 1..2 100644\n--- %s\n+++ %s\n%s\n", a, b, a, b, strings.TrimSuffix(p.Files[name], "\n"))
+		}
+	}
+}
+
+// gitQuoted is a path as git quotes what is no plain ASCII.
+func gitQuoted(s string) string {
+	var b strings.Builder
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c == '"' || c == '\\':
+			b.WriteString(`\` + string(c))
+		case c < ' ' || c >= 0x7f:
+			fmt.Fprintf(&b, `\%03o`, c)
+		default:
+			b.WriteByte(c)
+		}
+	}
+	return `"` + b.String() + `"`
 }
 
 func (s *Server) files(w http.ResponseWriter, r *http.Request) {

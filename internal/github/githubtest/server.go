@@ -322,8 +322,13 @@ func (r Run) json() map[string]any {
 
 func (s *Server) runs(w http.ResponseWriter, r *http.Request) {
 	var list []map[string]any
+	is := func(key, value string) bool {
+		want := r.URL.Query().Get(key)
+		return want == "" || want == value || s.NoFilters
+	}
 	for _, run := range s.Runs {
-		if b := r.URL.Query().Get("branch"); (b == "" || b == run.Branch || s.NoFilters) && (r.PathValue("file") == "" || strings.HasSuffix(run.Path, "/"+r.PathValue("file"))) {
+		if is("branch", run.Branch) && is("event", run.Event) && is("head_sha", run.SHA) &&
+			(r.PathValue("file") == "" || strings.HasSuffix(run.Path, "/"+r.PathValue("file"))) {
 			list = append(list, run.json())
 		}
 	}
