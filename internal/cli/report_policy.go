@@ -7,7 +7,9 @@ import (
 	"maps"
 	"path"
 	"path/filepath"
+	"reflect"
 	"slices"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 
@@ -31,7 +33,8 @@ type suitePolicy struct {
 	file       string
 	policy     gate.Policy
 	benchmarks []string // that it names
-	dropped    bool     // head removes it, and somebody accepted that
+	cases      map[string]any
+	dropped    bool // head removes it, and somebody accepted that
 }
 
 // of is the policy of a suite: the built-in one where nobody wrote any.
@@ -167,9 +170,10 @@ func (r *reporting) readPolicy(ctx context.Context, name, sha string) (*suitePol
 	s := &suitePolicy{file: name, policy: p}
 	// Only the names: what else stands there may need files of its tree.
 	var names struct {
-		Benchmarks map[string]yaml.Node `yaml:"benchmarks"`
+		Benchmarks map[string]any `yaml:"benchmarks"`
 	}
 	if yaml.Unmarshal(src, &names) == nil {
+		s.cases = names.Benchmarks
 		s.benchmarks = slices.Sorted(maps.Keys(names.Benchmarks))
 	}
 	return s, nil
@@ -184,13 +188,16 @@ func (r *reporting) headPolicy(ctx context.Context, base *suitePolicy) {
 	switch {
 	case gone:
 		r.note("head has no %s", name)
-		head = &suitePolicy{policy: base.policy}
+		head = &suitePolicy{policy: base.policy, cases: base.cases}
 	case err != nil:
 		r.note("head's %s cannot be read, and changes nothing about this verdict: %v", name, err)
 		return
 	}
 	for _, what := range loosened(base.policy, head.policy) {
-		r.note("head loosens %s; that counts once it is merged, and not for this verdict", what)
+		r.note("head %s; that counts once it is merged, and not for this verdict", what)
+	}
+	if changed := changedCases(base.cases, head.cases); len(changed) > 0 {
+		r.note("head changes what %s measures, on both sides of this comparison", someOf(changed))
 	}
 	removed := slices.DeleteFunc(slices.Clone(base.benchmarks), func(b string) bool { return slices.Contains(head.benchmarks, b) })
 	added := slices.DeleteFunc(slices.Clone(head.policy.Waivers), func(w gate.Waiver) bool {
@@ -199,7 +206,7 @@ func (r *reporting) headPolicy(ctx context.Context, base *suitePolicy) {
 	for _, b := range removed {
 		r.note("head removes the benchmark %s, which %s asks for", b, r.event.BaseBranch)
 	}
-	if len(added)+len(removed) == 0 && !gone || r.event.Pull == nil {
+	if len(added)+len(removed) == 0 && !gone {
 		return
 	}
 	what := fmt.Sprintf("%d waivers of head and %d removed benchmarks of %s", len(added), len(removed), name)
@@ -220,40 +227,88 @@ func (r *reporting) headPolicy(ctx context.Context, base *suitePolicy) {
 // acceptedBy is who set the label that lets waivers of head count, after the push;
 // empty: nobody who may write. It is asked for once.
 func (r *reporting) acceptedBy(ctx context.Context) (string, error) {
-	if r.accepted == nil {
-		by, err := r.client.Accepted(ctx, r.event.Pull.Number, r.f.label, r.measured)
+	if r.accepted != nil {
+		return *r.accepted, nil
+	}
+	p, since := r.event.Pull, r.measured
+	if p == nil {
+		// What was accepted on the pull request has to pass its merge queue, too.
+		queued, measured, err := r.client.Queued(ctx, r.event)
 		if err != nil {
 			return "", err
 		}
-		r.accepted = &by
+		p, since = &queued, measured
 	}
-	return *r.accepted, nil
+	by, err := r.client.Accepted(ctx, p.Number, r.f.label, since)
+	if err != nil {
+		return "", err
+	}
+	r.accepted = &by
+	return by, nil
 }
 
 func sameWaiver(a, b gate.Waiver) bool {
 	return a.Benchmark == b.Benchmark && a.Until.Equal(b.Until) && maps.Equal(a.Max, b.Max)
 }
 
-// loosened names the limits that head would soften or drop.
+// loosened says what of the policy head would soften, drop or replace.
 func loosened(base, head gate.Policy) []string {
 	var out []string
 	for _, m := range slices.Sorted(maps.Keys(base.Limits)) {
 		b, h := base.Limits[m], head.Limits[m]
 		switch {
 		case b.Fail != nil && (h.Fail == nil || h.Fail.Ratio > b.Fail.Ratio || h.Fail.Absolute > b.Fail.Absolute):
-			out = append(out, "the fail limit of "+m)
+			out = append(out, "loosens the fail limit of "+m)
 		case b.Max != nil && (h.Max == nil || *h.Max > *b.Max):
-			out = append(out, "the maximum of "+m)
+			out = append(out, "loosens the maximum of "+m)
+		}
+		if b.Threshold != nil && !reflect.DeepEqual(b.Threshold, h.Threshold) {
+			out = append(out, "changes the rule of "+m+" against history")
 		}
 	}
 	if head.MinEffectNS > base.MinEffectNS {
-		out = append(out, "min_effect")
+		out = append(out, "loosens min_effect")
 	}
 	if head.Alpha < base.Alpha {
-		out = append(out, "alpha")
+		out = append(out, "loosens alpha")
 	}
-	if len(head.Overrides) != len(base.Overrides) {
-		out = append(out, "or changes the limits of single benchmarks")
+	if head.Test != base.Test {
+		out = append(out, "changes the test")
+	}
+	if !reflect.DeepEqual(base.Threshold, head.Threshold) {
+		out = append(out, "changes the rule against history")
+	}
+	if !reflect.DeepEqual(base.Overrides, head.Overrides) {
+		out = append(out, "changes the limits of single benchmarks")
+	}
+	var gone []string
+	for _, w := range base.Waivers {
+		if !slices.ContainsFunc(head.Waivers, func(h gate.Waiver) bool { return sameWaiver(w, h) }) && !slices.Contains(gone, w.Benchmark) {
+			gone = append(gone, w.Benchmark)
+		}
+	}
+	if len(gone) > 0 {
+		out = append(out, "removes or changes the waiver of "+someOf(gone))
 	}
 	return out
+}
+
+// changedCases are the benchmarks of base that head gives another content.
+func changedCases(base, head map[string]any) []string {
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(base)) {
+		if h, ok := head[name]; ok && !reflect.DeepEqual(base[name], h) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// someOf lists a few names.
+func someOf(names []string) string {
+	const most = 5
+	if len(names) > most {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+	}
+	return strings.Join(names, ", ")
 }

@@ -475,6 +475,56 @@ func TestReportMergeGroup(t *testing.T) {
 	}
 }
 
+// What was accepted on a pull request passes its merge queue, which has no label.
+func TestReportMergeGroupAccepted(t *testing.T) {
+	s := newScene(t)
+	s.event("merge_group", map[string]any{"merge_group": map[string]any{
+		"head_sha": sha(30), "head_ref": "refs/heads/gh-readonly-queue/main/pr-7-" + sha(10), "base_sha": sha(10), "base_ref": "refs/heads/main",
+	}})
+	s.server.Files[sha(30)+":ebpf-bench.yml"] = "version: 1\npolicy: {latency: {fail: 5%}, waivers: [{benchmark: fun_xdp/worst, max: {latency: 200%}, until: 2999-01-01, reason: wanted}]}\n"
+	s.env["GITHUB_RUN_ID"] = "600"
+	s.server.Runs = append(s.server.Runs, githubtest.Run{ID: 600, Event: "merge_group", Path: reportWorkflow, SHA: sha(30), HeadRepo: 1, Repo: 1, Created: time.Now()})
+	s.runs(600, "q", measured("a", "t1", "fun_xdp/worst", 100, 150))
+	s.server.Permissions = map[string]string{"triager": "read", "boss": "write"}
+	label := func(actor string, ago time.Duration) []githubtest.IssueEvent {
+		return []githubtest.IssueEvent{{Pull: 7, Event: "labeled", Label: "perf-accepted", Actor: actor, Created: time.Now().Add(-ago)}}
+	}
+	for name, tt := range map[string]struct {
+		events []githubtest.IssueEvent
+		code   int
+	}{
+		"no label":             {nil, exitRegressed},
+		"before the last push": {label("boss", 2*time.Hour), exitRegressed},
+		"who may not write":    {label("triager", time.Minute), exitRegressed},
+		"accepted":             {label("boss", time.Minute), exitPass},
+	} {
+		s.server.Events = tt.events
+		if code := s.report(); code != tt.code || s.lastStatus().SHA != sha(30) || len(s.server.Comments) != 0 {
+			t.Errorf("%s: exit %d, want %d, %+v\n%s", name, code, tt.code, s.lastStatus(), &s.log)
+		}
+	}
+}
+
+// What head does to the policy and to benchmarks is named, and has no effect.
+func TestReportNamesWhatHeadChanges(t *testing.T) {
+	s := newScene(t)
+	waiver := "{benchmark: fun_xdp/old, max: {latency: 10%}, until: 2999-01-01, reason: x}"
+	s.server.Files[sha(10)+":ebpf-bench.yml"] = "version: 1\nbenchmarks: {fun_xdp/worst: {expect: XDP_PASS}, fun_xdp/same: {}}\n" +
+		"policy: {latency: {fail: 5%}, overrides: [{benchmark: fun_xdp/worst, latency: {fail: 5%}}], waivers: [" + waiver + "]}\n"
+	s.server.Files[sha(20)+":ebpf-bench.yml"] = "version: 1\nbenchmarks: {fun_xdp/worst: {expect: XDP_DROP}, fun_xdp/same: {}}\n" +
+		"policy: {alpha: 0.1%, latency: {fail: 5%}, overrides: [{benchmark: fun_xdp/worst, latency: {fail: 900%}}]}\n"
+	s.runs(500, "feat/x", measured("a", "t1", "fun_xdp/worst", 100, 150))
+	if code := s.report(); code != exitRegressed {
+		t.Fatalf("exit %d\n%s", code, &s.log)
+	}
+	body := strings.ReplaceAll(s.server.Comments[0].Body, "&#95;", "_")
+	for _, want := range []string{"head loosens alpha", "head changes the limits of single benchmarks", "head removes or changes the waiver of fun_xdp/old", "head changes what fun_xdp/worst measures"} {
+		if !strings.Contains(body, want) {
+			t.Errorf("no %q in\n%s", want, body)
+		}
+	}
+}
+
 // The status is pending from the start, and stays what it is where the end was first.
 func TestReportStart(t *testing.T) {
 	s := newScene(t)
