@@ -63,6 +63,7 @@ func TestRefuse(t *testing.T) {
 	const fork = `{"pull_request":{"head":{"ref":"x","repo":{"full_name":"evil/r"}},"base":{"ref":"main","repo":{"full_name":"o/r"}}}}`
 	const gone = `{"pull_request":{"head":{"ref":"x","repo":null},"base":{"ref":"main","repo":{"full_name":"o/r"}}}}`
 	self := []string{"RUNNER_ENVIRONMENT", "self-hosted"}
+	hosted := []string{"RUNNER_ENVIRONMENT", "github-hosted"}
 	for _, tt := range []struct {
 		name, payload string
 		env           []string
@@ -71,7 +72,8 @@ func TestRefuse(t *testing.T) {
 	}{
 		{"pull_request", own, nil, false, ""},
 		{"pull_request", own, self, false, ""},
-		{"pull_request", fork, nil, false, ""},
+		{"pull_request", fork, hosted, false, ""},
+		{"pull_request", fork, nil, false, "self-hosted"}, // it does not say what it is
 		{"pull_request", fork, self, false, "self-hosted"},
 		{"pull_request", gone, self, false, "self-hosted"},
 		{"pull_request", fork, self, true, ""},

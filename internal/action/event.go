@@ -22,6 +22,7 @@ type Event struct {
 	// usually its merge with base.
 	HeadCommit string
 	Fork       bool // the code is that of another repository
+	// SelfHosted is also a runner that does not say what it is, as those of Gitea.
 	SelfHosted bool
 	Attempt    string
 	Run, Job   string
@@ -34,7 +35,7 @@ const maxEvent = 32 << 20
 func ReadEvent(getenv func(string) string) (Event, error) {
 	e := Event{
 		Name: getenv("GITHUB_EVENT_NAME"), Branch: getenv("GITHUB_REF_NAME"),
-		SelfHosted: getenv("RUNNER_ENVIRONMENT") == "self-hosted",
+		SelfHosted: getenv("RUNNER_ENVIRONMENT") != "github-hosted",
 		Attempt:    getenv("GITHUB_RUN_ATTEMPT"), Run: getenv("GITHUB_RUN_ID"), Job: getenv("GITHUB_JOB"),
 	}
 	var p struct {

@@ -357,9 +357,10 @@ func baseRef(ctx context.Context, in Inputs, e Event) (string, error) {
 }
 
 // Credentials tells whether the checkout's git configuration holds some, which
-// the code of a pull request could read.
+// the code of a pull request could read; in a file that it includes, as newer
+// versions of actions/checkout write it, no less than in itself.
 func Credentials(ctx context.Context, workspace string) bool {
-	cmd := exec.CommandContext(ctx, "git", "-C", workspace, "config", "--local", "--get-regexp", `^(http\..*\.extraheader|credential\..*|url\..*@.*)$`)
+	cmd := exec.CommandContext(ctx, "git", "-C", workspace, "config", "--local", "--includes", "--get-regexp", `^(http\..*\.extraheader|credential\..*|url\..*@.*)$`)
 	out, err := cmd.Output()
 	return err == nil && len(out) > 0
 }

@@ -245,6 +245,15 @@ func TestStage(t *testing.T) {
 	if !Credentials(t.Context(), dir) {
 		t.Error("a token in .git/config is not told")
 	}
+	// As actions/checkout does since v6.
+	git("config", "--unset", "http.https://github.com/.extraheader")
+	elsewhere := filepath.Join(t.TempDir(), "credentials.config")
+	put(t, filepath.Dir(elsewhere), filepath.Base(elsewhere), "[http \"https://github.com/\"]\n\textraheader = AUTHORIZATION: basic x\n")
+	git("config", "includeIf.gitdir:"+dir+"/.git.path", elsewhere)
+	if !Credentials(t.Context(), dir) {
+		t.Error("a token in a file that .git/config includes is not told")
+	}
+	git("config", "--remove-section", "includeIf.gitdir:"+dir+"/.git")
 	t.Setenv("GITHUB_OUTPUT", "x")
 	t.Setenv("ACTIONS_RUNTIME_TOKEN", "x")
 	if HideFromBuilds(); os.Getenv("GITHUB_OUTPUT")+os.Getenv("ACTIONS_RUNTIME_TOKEN") != "" {

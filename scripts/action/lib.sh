@@ -37,19 +37,20 @@ set_image() {
 		return
 	fi
 	echo "building the image from $(basename "$(dirname "$(dirname "$here")")"), since none was released with it or it cannot be pulled"
-	GATE_IMAGE=ebpf-bench-gate:action-$target
+	# By its number, which another job of this host cannot give to another image. The
+	# name keeps it for the next job.
 	# shellcheck disable=SC2086 # words of docker's, set by whoever runs the engine
-	"$GATE_DOCKER" build ${GATE_BUILD_FLAGS:-} --quiet --target "$target" -t "$GATE_IMAGE" "$(dirname "$(dirname "$here")")" ||
+	GATE_IMAGE=$("$GATE_DOCKER" build ${GATE_BUILD_FLAGS:-} --quiet --target "$target" -t "ebpf-bench-gate:action-$target" "$(dirname "$(dirname "$here")")") ||
 		fail "the image can be neither pulled nor built"
 }
 
 # take_gate copies gate out of the image: one static file, of the same build that
 # measures.
 take_gate() {
-	local id
+	local id copied=true
 	gate=${RUNNER_TEMP:?}/ebpf-bench-gate
 	id=$("$GATE_DOCKER" create --pull never "$GATE_IMAGE" version) || fail "the image $GATE_IMAGE cannot be used"
-	"$GATE_DOCKER" cp --quiet "$id:/usr/local/bin/gate" "$gate" 2>/dev/null || "$GATE_DOCKER" cp "$id:/usr/local/bin/gate" "$gate" >/dev/null ||
-		fail "the image $GATE_IMAGE holds no gate"
+	"$GATE_DOCKER" cp --quiet "$id:/usr/local/bin/gate" "$gate" 2>/dev/null || "$GATE_DOCKER" cp "$id:/usr/local/bin/gate" "$gate" >/dev/null || copied=false
 	"$GATE_DOCKER" rm "$id" >/dev/null
+	[ "$copied" = true ] || fail "the image $GATE_IMAGE holds no gate"
 }
