@@ -7,6 +7,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -36,8 +38,8 @@ func accepting(latency string) string {
 }
 
 // initialized has gate init write the workflows, and changes of them what GitHub has
-// and this host or this forge has not: three machines, an image in a registry,
-// privileged containers; a right to statuses of its own, a merge to check out.
+// and this host or this forge has not: three machines, hosted ones, an image in a
+// registry, privileged containers; a right to statuses of its own, a merge to check out.
 func (r *runner) initialized(waivers string) {
 	r.t.Helper()
 	out, err := exec.Command("docker", "run", "--rm", "--network", "none", "--mount", "type=bind,source="+r.repo+",target=/w", "--workdir", "/w", os.Getenv("GATE_TEST_IMAGE"), "init").CombinedOutput()
@@ -52,7 +54,7 @@ func (r *runner) initialized(waivers string) {
 		}
 		text := strings.NewReplacer(
 			"ubuntu-22.04, ubuntu-24.04, ubuntu-24.04-arm", "ubuntu-latest",
-			"mode: measure,", "mode: measure, privileges: caps, budget: 20s, image: '"+os.Getenv("GATE_TEST_IMAGE")+"',",
+			"mode: measure,", "mode: measure, ephemeral: true, privileges: caps, budget: 20s, image: '"+os.Getenv("GATE_TEST_IMAGE")+"',",
 			"mode: report", "mode: report, github-token: '${{ secrets.BOT || github.token }}', image: '"+os.Getenv("GATE_TEST_IMAGE")+"'",
 			"{contents: read, actions: read, pull-requests: write, statuses: write}", "{contents: write, actions: read, pull-requests: write}",
 			"fetch-depth: 2", "fetch-depth: 0",
@@ -206,6 +208,71 @@ func (f *forge) accepted(r *runner) {
 	f.expect("after an accepted regression", f.finish("pull_request", sha), after, sha, "report", "success", "success", "3 stored runs on 1 testbed")
 }
 
+// documented is a workflow of docs/action.md, with what this host and this forge need.
+func documented(t *testing.T, heading string) string {
+	t.Helper()
+	doc, err := os.ReadFile("../../docs/action.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(doc), heading+"\n")
+	_, rest, _ = strings.Cut(rest, "```yaml\n")
+	workflow, _, ok := strings.Cut(rest, "```")
+	if !ok || !strings.Contains(workflow, "- uses: org/ebpf-bench-gate@v1\n") {
+		t.Fatalf("docs/action.md shows %q", workflow)
+	}
+	image := "image: '" + os.Getenv("GATE_TEST_IMAGE") + "'"
+	const uses = "- uses: org/ebpf-bench-gate@v1\n"
+	return strings.NewReplacer(
+		"{contents: read, actions: read, pull-requests: write, statuses: write}", "{contents: write, actions: read, pull-requests: write}",
+		"{statuses: write}", "{contents: write}",
+		"fetch-depth: 2", "fetch-depth: 0",
+		"mode: measure", "mode: measure, privileges: caps, budget: 20s, "+image, "mode: report", "mode: report, "+image, "mode: start", "mode: start, "+image,
+		uses+"        with:", uses+"        with:", // has inputs already; the first that fits counts
+		uses, uses+"        with: {privileges: caps, budget: 20s, "+image+"}\n",
+	).Replace(workflow)
+}
+
+// TestForgeStart has the workflow of three jobs: the status is pending before anything
+// is measured, and the verdict follows. The annotation stands at the changed line.
+func TestForgeStart(t *testing.T) {
+	f := newForge(t)
+	r := newRunner(t)
+	f.push(r, "main")
+	r.git("checkout", "--quiet", "-b", "slow")
+	r.write(".github/workflows/ebpf-bench.yml", documented(t, "### Pending from the start"))
+	r.write("ebpf-bench.yml", suiteWith(""))
+	r.write("fun_xdp.bpf.c", r.example("v3_fibonacci.bpf.c"))
+	r.commit("slow")
+	sha := r.git("rev-parse", "slow")
+	f.push(r, "slow")
+	number := f.open("slow")
+	started := func() (is job) {
+		for _, jobs := range f.ran {
+			if _, reported := jobs["report"]; reported {
+				t.Fatal("reported before it was started")
+			}
+			is = jobs["start"]
+		}
+		return is
+	}
+	f.eventually("start", func() bool { return f.serve() && started().result != "" })
+	if j := started(); j.result != "success" || f.status(sha) != "pending" {
+		t.Fatalf("start: %s, status %q\n%s", j.result, f.status(sha), j.log)
+	}
+	run := f.finish("pull_request", sha)
+	f.expect("v2 to v3", run, number, sha, "report", "failure", "failure", "slower")
+	at := regexp.MustCompile(`::error file=fun_xdp\.bpf\.c,line=(\d+),title=fun_xdp/worst regressed::.*because of: (.*)`).FindStringSubmatch(run.jobs["report"].log)
+	if at == nil {
+		t.Fatalf("no annotation at a changed line:\n%s", run.jobs["report"].log)
+	}
+	n, _ := strconv.Atoi(at[1])
+	line := strings.Split(r.example("v3_fibonacci.bpf.c"), "\n")[n-1]
+	if strings.TrimSpace(line) != strings.TrimSpace(at[2]) || strings.Contains(r.example("v2_fizzbuzz.bpf.c"), line) {
+		t.Errorf("the annotation is at line %d, %q: %q", n, line, at[2])
+	}
+}
+
 // TestForgeOneJob has the workflow of one job, as docs/action.md shows it, and a
 // server that GitHub's client for artifacts refuses to upload to: the verdict does
 // not need one.
@@ -213,21 +280,7 @@ func TestForgeOneJob(t *testing.T) {
 	f := newForge(t)
 	f.upload = "GATE_TEST_UPLOAD="
 	r := newRunner(t)
-	doc, err := os.ReadFile("../../docs/action.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, rest, _ := strings.Cut(string(doc), "### One job")
-	_, rest, _ = strings.Cut(rest, "```yaml\n")
-	workflow, _, ok := strings.Cut(rest, "```")
-	if !ok || !strings.Contains(workflow, "- uses: org/ebpf-bench-gate@v1\n") {
-		t.Fatalf("docs/action.md shows %q", workflow)
-	}
-	r.write(".github/workflows/ebpf-bench.yml", strings.NewReplacer(
-		"{contents: read, actions: read, pull-requests: write, statuses: write}", "{contents: write, actions: read, pull-requests: write}",
-		"fetch-depth: 2", "fetch-depth: 0",
-		"- uses: org/ebpf-bench-gate@v1\n", "- uses: org/ebpf-bench-gate@v1\n        with: {privileges: caps, budget: 20s, image: '"+os.Getenv("GATE_TEST_IMAGE")+"'}\n",
-	).Replace(workflow))
+	r.write(".github/workflows/ebpf-bench.yml", documented(t, "### One job"))
 	r.write("ebpf-bench.yml", suiteWith(""))
 	r.commit("measure")
 	f.push(r, "main")

@@ -66,3 +66,31 @@ func TestPullRequestEscapes(t *testing.T) {
 	}
 	noContainers(t)
 }
+
+// TestForkOnOwnRunner opens a stranger's pull request where the runner does not say that
+// it is GitHub's: nothing of it is built, unless every job gets a fresh machine.
+func TestForkOnOwnRunner(t *testing.T) {
+	for _, tt := range []struct {
+		environment, with string
+		ok                bool
+	}{{"", "ephemeral: false", false}, {"self-hosted", "ephemeral: false", false}, {"github-hosted", "ephemeral: false", true}, {"self-hosted", "ephemeral: true", true}} {
+		r := newRunner(t)
+		t.Setenv("RUNNER_ENVIRONMENT", tt.environment)
+		r.write(".github/workflows/ebpf-bench.yml", workflow("args: '--only fun_xdp/worst', image: '"+os.Getenv("GATE_TEST_IMAGE")+"', "+tt.with))
+		r.withConfig()
+		r.write("ebpf-bench.yml", strings.Replace(suiteWith(""), "programs:", "build: {run: 'echo built by a stranger'}\nprograms:", 1))
+		r.commit("measure")
+		repo := func(id int, name string) map[string]any {
+			return map[string]any{"ref": "main", "sha": r.git("rev-parse", "HEAD"), "repo": map[string]any{"id": id, "full_name": name}}
+		}
+		log, ok := r.run("pull_request", r.event(map[string]any{"number": 1, "pull_request": map[string]any{
+			"number": 1, "head": repo(2, "stranger/project"), "base": repo(1, "org/project"),
+		}}))
+		if ok != tt.ok || ok == strings.Contains(log, "a fork's code would run as root on a self-hosted runner") {
+			t.Errorf("%+v: ok %t\n%s", tt, ok, log)
+		}
+		if !tt.ok && strings.Contains(log, "built by a stranger") {
+			t.Errorf("%+v: it was built:\n%s", tt, log)
+		}
+	}
+}

@@ -3,6 +3,7 @@
 package action
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -54,6 +55,62 @@ policy: {budget: 15s, latency: {fail: 900%}, runs: {fail: 900%}}
 	}
 	if !seen["on_exec/shell latency"] || !seen["sent/udp latency"] || len(head.Skipped) > 0 {
 		t.Errorf("%v, skipped %v\n%s", seen, head.Skipped, log)
+	}
+	noContainers(t)
+}
+
+// tracer is what an agent loads, which gate itself does not see.
+const tracer = `#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+
+struct { __uint(type, BPF_MAP_TYPE_ARRAY); __uint(max_entries, 1); __type(key, __u32); __type(value, __u64); } execs SEC(".maps");
+
+SEC("raw_tp/sched_process_exec") int on_exec(void *ctx)
+{
+	__u32 key = 0;
+
+	for (int i = 0; i < TIMES; i++) {
+		__u64 *n = bpf_map_lookup_elem(&execs, &key);
+		if (n)
+			__sync_fetch_and_add(n, 1);
+	}
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "GPL";
+`
+
+// TestAgent goes through a pull request of a project whose own agent loads its programs,
+// which its own toolchain builds on the runner: in the container base's and head's take
+// turns, and the slower one is found.
+func TestAgent(t *testing.T) {
+	r := newRunner(t)
+	r.withWorkflow()
+	r.write("tracer.bpf.c", strings.Replace(tracer, "TIMES", "1", 1))
+	r.write("agent.sh", "bpftool prog loadall tracer.o /sys/fs/bpf/tracer autoattach && exec sleep 1000\n")
+	r.write("ebpf-bench.yml", `version: 1
+build: {run: "clang -O2 -g -target bpf -I/usr/include/$(uname -m)-linux-gnu -c tracer.bpf.c -o tracer.o", outputs: [tracer.o, agent.sh]}
+agents: {tracer: {run: sh ./agent.sh, programs: [on_exec], ready: {stable: 50ms}}}
+benchmarks: {tracer/shell: {work: {run: "seq 50 | xargs -n1 true"}, min_runs: 50}}
+policy: {latency: {fail: 200%}, runs: {fail: 900%}}
+`)
+	r.commit("measure")
+	if log, ok := r.run("push", r.event(map[string]any{"ref": "refs/heads/main"})); !ok {
+		t.Fatalf("push:\n%s", log)
+	}
+	if base, head := r.bundle("ebpf-bench.run.default.main.test.1"); base != nil || len(head.Skipped) > 0 {
+		t.Errorf("push: base %v, skipped %v", base, head.Skipped)
+	}
+	r.git("checkout", "--quiet", "-b", "slow")
+	r.write("tracer.bpf.c", strings.Replace(tracer, "TIMES", "500", 1))
+	r.commit("slow")
+	log, ok := r.run("pull_request", r.pull("slow"))
+	if !ok {
+		t.Fatalf("slow:\n%s", log)
+	}
+	code, report := r.compare(r.bundle("ebpf-bench.run.default.slow.test.1"))
+	if code != 1 || !regexp.MustCompile(`✗ tracer/shell/on_exec +latency .* regressed`).MatchString(report) {
+		t.Errorf("exit %d\n%s\n%s", code, report, log)
 	}
 	noContainers(t)
 }
