@@ -13,6 +13,16 @@ cd "$(dirname "$0")/.."
 # shellcheck source=scripts/lib.sh
 . scripts/lib.sh
 
+# A hang ends with what was going on, in place of a machine that says nothing: timeout
+# ends the process group of all that runs in the foreground. Who sits at a terminal
+# does that by themselves.
+limit=${GATE_TEST_LIMIT:-5400} # seconds; an idle machine with empty caches takes 850
+if [ -z "${GATE_TEST_LIMITED:-}" ] && [ ! -t 0 ] && [ "${1:-}" != shell ]; then
+	export GATE_TEST_LIMITED=1
+	exec timeout --kill-after=120 "$limit" bash scripts/test-action.sh "$@"
+fi
+doing="beginning"
+
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/ebpf-bench-gate
 act_version=v0.2.87
 gitea_version=v1.26.0
@@ -35,6 +45,7 @@ nice=(nice)
 quietly() {
 	local what=$1 start=$SECONDS code
 	shift
+	doing=$what
 	set +e
 	(set -e && "$@") >>"$log" 2>&1 9>&-
 	code=$?
@@ -48,7 +59,8 @@ have() { PATH=$PATH:/usr/sbin:/sbin command -v "$1" >/dev/null; }
 export PATH=$PATH:/usr/sbin:/sbin
 
 packages=()
-have dockerd || docker version >/dev/null 2>&1 || packages+=(docker.io iptables)
+answers() { timeout 20 docker version >/dev/null 2>&1; }
+have dockerd || answers || packages+=(docker.io iptables)
 have debootstrap || packages+=(debootstrap)
 have node || packages+=(nodejs)
 have npm || packages+=(npm)
@@ -70,6 +82,10 @@ others=() # what runs beside, each in a process group of its own
 finish() {
 	local code=$? pid
 	trap - EXIT INT TERM
+	if [ "$code" = 143 ]; then
+		tail -20 "$log" "$cache/setup-images.log" >&2 2>/dev/null || true
+		warn "ended after $SECONDS s, of at most $limit, while $doing; all output of the set-up is in $cache"
+	fi
 	for pid in "${others[@]}"; do
 		if kill -- "-$pid" 2>/dev/null; then wait "$pid" || true; fi
 	done
@@ -84,7 +100,8 @@ finish() {
 	exit "$code"
 }
 trap finish EXIT
-trap 'exit 130' INT TERM
+trap 'exit 130' INT
+trap 'exit 143' TERM
 work=$(mktemp -d)
 
 run=/run/ebpf-bench-gate-test
@@ -97,14 +114,14 @@ start_engine() {
 		-H "$DOCKER_HOST" --bridge=none --iptables=false --ip6tables=false >"$cache/dockerd.log" 2>&1 9>&- &
 	engine=$!
 	for _ in $(seq 150); do
-		docker version >/dev/null 2>&1 && return
+		answers && return
 		kill -0 "$engine" 2>/dev/null || break
 		sleep 0.2
 	done
 	tail -20 "$cache/dockerd.log" >&2
 	die 1 "the Docker engine does not start"
 }
-docker version >/dev/null 2>&1 || start_engine
+answers || start_engine
 docker version --format 'Docker engine {{.Server.Version}}'
 
 # Where no registry can be reached, the images that the Dockerfile begins with are
@@ -187,6 +204,7 @@ set -m
 others+=($!)
 set +m
 make_programs
+doing="making the images"
 wait "${others[0]}" || die 1 "there is no image to test with"
 others=()
 
@@ -207,5 +225,11 @@ if [ "${1:-}" = shell ]; then
 	"${SHELL:-bash}" -i
 	exit
 fi
+doing="testing"
 # Not cached: what they test is outside of Go's sight.
 go test -count=1 -timeout 60m -v ./internal/action ./test/action
+
+# What docs/action.md says how fast it is. From docker run to the verdict: TestScenario.
+doing="measuring"
+say "a comment of 500 benchmarks on 5 testbeds, a roll-up of 64 runs and a baseline at 50 ms a request:"
+go test -run '^$' -bench 'Suite500x5|RollUp64|Baseline' -benchtime 5x ./internal/render ./internal/github | grep -e ^Benchmark -e ^FAIL

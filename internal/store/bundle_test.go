@@ -102,28 +102,81 @@ func TestUnzipBundleRefuses(t *testing.T) {
 		archive []byte
 		want    string
 	}{
-		"no zip":       {[]byte("hello"), "zip"},
-		"cut off":      {archive(t, entry)[:60], "zip"},
-		"empty":        {archive(t), "0 files"},
-		"two files":    {archive(t, entry, zipped{name: "x", data: good}), "2 files"},
-		"the same":     {archive(t, entry, entry), "2 files"},
-		"other name":   {archive(t, zipped{name: "run.json", data: good}), "expected only"},
-		"traversal":    {archive(t, zipped{name: "../" + BundleFile, data: good}), "expected only"},
-		"backslash":    {archive(t, zipped{name: `..\` + BundleFile, data: good}), "expected only"},
-		"absolute":     {archive(t, zipped{name: "/" + BundleFile, data: good}), "expected only"},
-		"in directory": {archive(t, zipped{name: "a/" + BundleFile, data: good}), "expected only"},
-		"directory":    {archive(t, zipped{name: BundleFile, mode: fs.ModeDir | 0o755}), "not a regular"},
-		"symlink":      {archive(t, zipped{name: BundleFile, data: []byte("/etc/passwd"), mode: fs.ModeSymlink | 0o777}), "not a regular"},
-		"pipe":         {archive(t, zipped{name: BundleFile, mode: fs.ModeNamedPipe | 0o666}), "not a regular"},
-		"nested zip":   {archive(t, zipped{name: BundleFile, data: archive(t, entry)}), "not a packed file"},
-		"not packed":   {archive(t, zipped{name: BundleFile, data: []byte(`{"schema":1}`)}), "not a packed file"},
-		"zip bomb":     {archive(t, zipped{name: BundleFile, data: make([]byte, 6<<20)}), "at most 5"},
-		"gzip bomb":    {archive(t, zipped{name: BundleFile, data: gz(t, strings.Repeat(" ", MaxSize+10))}), "inflated"},
-		"too big":      {make([]byte, MaxPacked+5000), "at most 5"},
+		"no zip":        {[]byte("hello"), "zip"},
+		"cut off":       {archive(t, entry)[:60], "zip"},
+		"empty":         {archive(t), "0 files"},
+		"two files":     {archive(t, entry, zipped{name: "x", data: good}), "2 files"},
+		"the same":      {archive(t, entry, entry), "2 files"},
+		"other name":    {archive(t, zipped{name: "run.json", data: good}), "expected only"},
+		"traversal":     {archive(t, zipped{name: "../" + BundleFile, data: good}), "expected only"},
+		"backslash":     {archive(t, zipped{name: `..\` + BundleFile, data: good}), "expected only"},
+		"absolute":      {archive(t, zipped{name: "/" + BundleFile, data: good}), "expected only"},
+		"in directory":  {archive(t, zipped{name: "a/" + BundleFile, data: good}), "expected only"},
+		"directory":     {archive(t, zipped{name: BundleFile, mode: fs.ModeDir | 0o755}), "not a regular"},
+		"symlink":       {archive(t, zipped{name: BundleFile, data: []byte("/etc/passwd"), mode: fs.ModeSymlink | 0o777}), "not a regular"},
+		"pipe":          {archive(t, zipped{name: BundleFile, mode: fs.ModeNamedPipe | 0o666}), "not a regular"},
+		"nested zip":    {archive(t, zipped{name: BundleFile, data: archive(t, entry)}), "not a packed file"},
+		"not packed":    {archive(t, zipped{name: BundleFile, data: []byte(`{"schema":1}`)}), "not a packed file"},
+		"zip bomb":      {archive(t, zipped{name: BundleFile, data: make([]byte, 6<<20)}), "at most 5"},
+		"gzip bomb":     {archive(t, zipped{name: BundleFile, data: gz(t, strings.Repeat(" ", MaxSize+10))}), "inflated"},
+		"too big":       {make([]byte, MaxPacked+5000), "at most 5"},
+		"long name":     {archive(t, zipped{name: strings.Repeat("x", 65535), data: good}), "expected only"},
+		"control":       {archive(t, zipped{name: BundleFile + "\x00.txt", data: good}), "expected only"},
+		"lines":         {archive(t, zipped{name: "x\n::set-output name=verdict::pass\n" + BundleFile, data: good}), `holds "x\n`},
+		"an env file":   {archive(t, zipped{name: BundleFile, data: []byte("LD_PRELOAD=/tmp/evil.so\nPATH<<EOF\n/evil\nEOF\n")}), "not a packed file"},
+		"a number":      {archive(t, zipped{name: "pr_number", data: []byte("1")}), "expected only"},
+		"encrypted":     {bytes.ReplaceAll(archive(t, entry), []byte{20, 0, 8, 0, 8, 0}, []byte{20, 0, 9, 0, 99, 0}), "unsupported"},
+		"many, it says": {bytes.ReplaceAll(archive(t, entry), []byte{1, 0, 1, 0}, []byte{0xfe, 0xff, 0xfe, 0xff}), "EOF"},
 	} {
 		if b, err := UnzipBundle(tt.archive); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %+v, %v, want an error with %q", name, b, err, tt.want)
 		}
+	}
+}
+
+// What a zip and what is packed in it say besides of names is no name of a file: the
+// local header, the path in Unicode, what gzip kept.
+func TestUnzipBundleNamesNothing(t *testing.T) {
+	var text bytes.Buffer
+	z, err := gzip.NewReader(bytes.NewReader(packed(t, &Bundle{Head: bundleRun("a", 1)})))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var named bytes.Buffer
+	w := gzip.NewWriter(&named)
+	w.Name, w.Comment, w.Extra = "../../evil", "evil", []byte("evil")
+	if _, err := text.ReadFrom(z); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Write(text.Bytes()); err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	var b bytes.Buffer
+	a := zip.NewWriter(&b)
+	name := "../../evil.gz"
+	unicode := append([]byte{0x75, 0x70, byte(5 + len(name)), 0, 1, 0, 0, 0, 0}, name...)
+	in, err := a.CreateHeader(&zip.FileHeader{Name: BundleFile, Method: zip.Deflate, Extra: unicode, Comment: name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := in.Write(named.Bytes()); err != nil {
+		t.Fatal(err)
+	}
+	a.Close()
+	data := b.Bytes()
+	i := bytes.Index(data, []byte(BundleFile)) // that of the local header comes first
+	copy(data[i:], "../evil/x.gz")
+	dir := filepath.Join(t.TempDir(), "a", "b")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(dir)
+	if got, err := UnzipBundle(data); err != nil || got.Head.ID != "a" {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if found, _ := filepath.Glob("../../*"); len(found) != 1 || filepath.Base(found[0]) != "a" {
+		t.Errorf("written: %v", found)
 	}
 }
 
