@@ -80,10 +80,8 @@ no file that is there.`,
 			if len(found) == 0 {
 				return &exitError{code: exitUsage, err: errors.New("no eBPF programs below this directory: neither .bpf.c sources nor objects"), hint: "build the project first, so that there are objects to find"}
 			}
-			branch := "main"
-			if out, err := exec.Command("git", "symbolic-ref", "--short", "refs/remotes/origin/HEAD").Output(); err == nil {
-				branch = strings.TrimPrefix(strings.TrimSpace(string(out)), "origin/")
-			}
+			name := defaultBranch()
+			branch := name
 			if strings.Trim(branch, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_/") != "" {
 				branch = "'" + strings.ReplaceAll(branch, "'", "''") + "'"
 			}
@@ -118,22 +116,51 @@ no file that is there.`,
 					fmt.Fprintf(c.Stdout, "wrote %s\n", f.name)
 				}
 			}
-			fmt.Fprint(c.Stdout, `
+			first := "Give each benchmark in ebpf-bench.yml the packets that matter: docs/config.md."
+			if strings.Contains(configFor(found), "# build:") {
+				first = "Say in ebpf-bench.yml how the objects are built (build.run), and give each\n     benchmark the packets that matter: docs/config.md."
+			}
+			fmt.Fprintf(c.Stdout, `
 Next:
-  1. Say in ebpf-bench.yml how the objects are built (build.run), and give each
-     benchmark the packets that matter: docs/config.md.
+  1. %s
   2. Try it here: sudo gate run --base HEAD
   3. If the build needs more than a fresh runner has, install it in the workflow
      before the action.
-  4. Commit all three files and open a pull request. It is measured at once.
+  4. Commit all three files and open a pull request. It is measured at once. What is
+     pushed to %s, which is taken for the default branch, becomes its baseline.
   5. Pull requests of forks get their comment from ebpf-bench-forks.yml, which works
      only once that file is on the default branch (GitHub runs workflow_run from
      there, and from nowhere else).
   6. Require the status ebpf-bench/default in the branch's protection rules.
-`)
+`, first, oneLine(name))
 			return nil
 		},
 	}
+}
+
+// defaultBranch is the one of the remote, as far as git knows: a clone does, a
+// repository that began here has only branches that look like it.
+func defaultBranch() string {
+	git := func(args ...string) string {
+		out, err := exec.Command("git", args...).Output()
+		if err != nil {
+			return ""
+		}
+		return strings.TrimSpace(string(out))
+	}
+	if name, ok := strings.CutPrefix(git("symbolic-ref", "--short", "refs/remotes/origin/HEAD"), "origin/"); ok {
+		return name
+	}
+	for _, name := range []string{"main", "master"} {
+		if git("for-each-ref", "--count=1", "refs/heads/"+name, "refs/remotes/origin/"+name) != "" {
+			return name
+		}
+	}
+	// Before the first commit there is no branch but the one that will be.
+	if name := git("symbolic-ref", "--short", "HEAD"); name != "" && git("for-each-ref", "--count=1", "refs/heads") == "" {
+		return name
+	}
+	return "main"
 }
 
 func writeFresh(name, text string) error {

@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -68,6 +69,36 @@ func TestInit(t *testing.T) {
 	}
 	if text, _ := os.ReadFile(config.FileName); string(text) != "mine" {
 		t.Error("a file that was there is changed")
+	}
+}
+
+// The default branch is the remote's, else the one that looks like it.
+func TestDefaultBranch(t *testing.T) {
+	for commands, want := range map[string]string{
+		"":                         "main",
+		"init -q -b trunk":         "trunk", // nothing is committed yet
+		"init -q -b master;commit": "master",
+		"init -q -b master;commit;checkout -qb feat": "master",
+		"init -q -b feat;commit":                     "main",
+		"init -q -b master;commit;branch main":       "main",
+		"init -q -b master;commit;update-ref refs/remotes/origin/dev HEAD;symbolic-ref refs/remotes/origin/HEAD refs/remotes/origin/dev": "dev",
+	} {
+		t.Chdir(t.TempDir())
+		for command := range strings.SplitSeq(commands, ";") {
+			args := strings.Fields(command)
+			if command == "commit" {
+				args = []string{"-c", "user.name=t", "-c", "user.email=t@example.com", "commit", "-q", "--allow-empty", "-m", "x"}
+			}
+			if len(args) == 0 {
+				continue
+			}
+			if out, err := exec.Command("git", args...).CombinedOutput(); err != nil {
+				t.Fatalf("git %v: %v\n%s", args, err, out)
+			}
+		}
+		if got := defaultBranch(); got != want {
+			t.Errorf("%s: %s, want %s", commands, got, want)
+		}
 	}
 }
 
