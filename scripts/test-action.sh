@@ -16,12 +16,11 @@ cd "$(dirname "$0")/.."
 # A hang ends with what was going on, in place of a machine that says nothing: timeout
 # ends the process group of all that runs in the foreground. Who sits at a terminal
 # does that by themselves.
-limit=${GATE_TEST_LIMIT:-5400} # seconds; an idle machine with empty caches takes 850
+limit=${GATE_TEST_LIMIT:-3600} # seconds; an idle machine with empty caches takes 850
 if [ -z "${GATE_TEST_LIMITED:-}" ] && [ ! -t 0 ] && [ "${1:-}" != shell ]; then
 	export GATE_TEST_LIMITED=1
 	exec timeout --kill-after=120 "$limit" bash scripts/test-action.sh "$@"
 fi
-doing="beginning"
 
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/ebpf-bench-gate
 act_version=v0.2.87
@@ -32,9 +31,40 @@ client='{"private":true,"dependencies":{"@actions/artifact":"2.3.2"},"overrides"
 
 [ "$(id -u)" = 0 ] || die 1 "the Docker engine and eBPF need root: sudo env PATH=\"\$PATH\" $0"
 mkdir -p "$cache/bin"
+log=$cache/setup.log
+doing="another one is going on"
+run=/run/ebpf-bench-gate-test
+engine=
+others=() # what runs beside, each in a process group of its own
+finish() {
+	local code=$? pid
+	trap - EXIT INT TERM
+	if [ "$code" = 143 ]; then
+		tail -n 20 "$log" "$cache/setup-images.log" >&2 2>/dev/null || true
+		warn "ended after $SECONDS s, of at most $limit, while $doing; all output of the set-up is in $cache"
+	fi
+	for pid in "${others[@]}"; do
+		if kill -- "-$pid" 2>/dev/null; then wait "$pid" || true; fi
+	done
+	if [ -n "$engine" ]; then
+		kill "$engine" 2>/dev/null || true
+		wait "$engine" 2>/dev/null || true
+		# The engine leaves the network namespace of its containers mounted.
+		umount "$run"/exec/netns/* 2>/dev/null || true
+		rm -rf "$run"
+	fi
+	rm -rf "${work:-}"
+	exit "$code"
+}
+trap finish EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
 # One at a time: they would start two engines.
 exec 9>"$cache/lock"
 flock -w 1800 9 || die 1 "another scripts/test-action.sh holds $cache/lock"
+work=$(mktemp -d)
+doing="beginning"
 
 # Beside other work on somebody's machine; a machine of CI has no other.
 nice=(nice)
@@ -53,7 +83,6 @@ quietly() {
 	[ "$code" = 0 ] || { tail -40 "$log" >&2; die 1 "$what failed; all of its output is in $log"; }
 	say "$what: $((SECONDS - start)) s"
 }
-log=$cache/setup.log
 : >"$log"
 have() { PATH=$PATH:/usr/sbin:/sbin command -v "$1" >/dev/null; }
 export PATH=$PATH:/usr/sbin:/sbin
@@ -77,34 +106,6 @@ fi
 # The command that comes with the engine, lest an older engine meets a newer one.
 [ ! -x /usr/bin/docker ] || PATH=/usr/bin:$PATH
 
-engine=
-others=() # what runs beside, each in a process group of its own
-finish() {
-	local code=$? pid
-	trap - EXIT INT TERM
-	if [ "$code" = 143 ]; then
-		tail -20 "$log" "$cache/setup-images.log" >&2 2>/dev/null || true
-		warn "ended after $SECONDS s, of at most $limit, while $doing; all output of the set-up is in $cache"
-	fi
-	for pid in "${others[@]}"; do
-		if kill -- "-$pid" 2>/dev/null; then wait "$pid" || true; fi
-	done
-	if [ -n "$engine" ]; then
-		kill "$engine" 2>/dev/null || true
-		wait "$engine" 2>/dev/null || true
-		# The engine leaves the network namespace of its containers mounted.
-		umount "$run"/exec/netns/* 2>/dev/null || true
-		rm -rf "$run"
-	fi
-	rm -rf "${work:-}"
-	exit "$code"
-}
-trap finish EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM
-work=$(mktemp -d)
-
-run=/run/ebpf-bench-gate-test
 start_engine() {
 	export DOCKER_HOST=unix://$run/docker.sock
 	mkdir -p "$run"
@@ -227,7 +228,7 @@ if [ "${1:-}" = shell ]; then
 fi
 doing="testing"
 # Not cached: what they test is outside of Go's sight.
-go test -count=1 -timeout 60m -v ./internal/action ./test/action
+go test -count=1 -timeout 45m -v ./internal/action ./test/action
 
 # What docs/action.md says how fast it is. From docker run to the verdict: TestScenario.
 doing="measuring"

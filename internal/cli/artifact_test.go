@@ -27,11 +27,12 @@ func TestReportStampsTime(t *testing.T) {
 }
 
 func TestBaselinePullAndPush(t *testing.T) {
+	const branch = "größe/#1%2F+x"
 	s := newScene(t)
-	s.server.Branches = map[string]string{"main": sha(10)}
-	s.server.Runs = append(s.server.Runs, githubtest.Run{ID: 9, Event: "push", Path: reportWorkflow, Branch: "main", SHA: sha(10), HeadRepo: 1, Repo: 1})
-	s.runs(9, "main", &store.Bundle{Head: measured("h", "t 1/ü", "fun_xdp/worst", 1, 100).Head})
-	s.runs(500, "main", &store.Bundle{Head: measured("evil", "t", "fun_xdp/worst", 1, 1).Head})
+	s.server.Branches = map[string]string{branch: sha(10)}
+	s.server.Runs = append(s.server.Runs, githubtest.Run{ID: 9, Event: "push", Path: reportWorkflow, Branch: branch, SHA: sha(10), HeadRepo: 1, Repo: 1})
+	s.runs(9, branch, &store.Bundle{Head: measured("h", "t 1/ü", "fun_xdp/worst", 1, 100).Head})
+	s.runs(500, branch, &store.Bundle{Head: measured("evil", "t", "fun_xdp/worst", 1, 1).Head})
 	for k, v := range s.env {
 		if strings.HasPrefix(k, "GITHUB_") {
 			t.Setenv(k, v)
@@ -44,10 +45,10 @@ func TestBaselinePullAndPush(t *testing.T) {
 		s.log.Reset()
 		return Command{Stdout: &s.out, Stderr: &s.log}.Main(append([]string{"gate", "baseline", "--store", filepath.Join(dir, "store")}, args...))
 	}
-	if code := run("pull", "--branch", "main", "--workflow", reportWorkflow); code != 0 || !strings.Contains(s.log.String(), "1 stored run on 1 testbed") || !strings.Contains(s.log.String(), "1 of them new") {
+	if code := run("pull", "--branch", branch, "--workflow", reportWorkflow); code != 0 || !strings.Contains(s.log.String(), "1 stored run on 1 testbed") || !strings.Contains(s.log.String(), "1 of them new") {
 		t.Fatalf("exit %d: %s", code, &s.log)
 	}
-	if code := run("pull", "--branch", "main", "--workflow", reportWorkflow); code != 0 || !strings.Contains(s.log.String(), "0 of them new") {
+	if code := run("pull", "--branch", branch, "--workflow", reportWorkflow); code != 0 || !strings.Contains(s.log.String(), "0 of them new") {
 		t.Errorf("again: exit %d: %s", code, &s.log)
 	}
 	if code := run("pull", "--branch", "dev", "--workflow", reportWorkflow); code != exitUnmeasured {
@@ -57,7 +58,7 @@ func TestBaselinePullAndPush(t *testing.T) {
 		t.Fatalf("exit %d: %s", code, &s.log)
 	}
 	name := strings.TrimSpace(s.out.String())
-	if n, err := github.ParseName(name); err != nil || n.Branch != "main" || n.Testbed != "t 1/ü" {
+	if n, err := github.ParseName(name); err != nil || n.Branch != branch || n.Testbed != "t 1/ü" {
 		t.Errorf("%q: %+v, %v", name, n, err)
 	}
 	if b, err := store.ReadBundle(filepath.Join(dir, "out", name)); err != nil || b.Head.ID != "h-1" || b.Head.Revision.Commit != sha(10) {
