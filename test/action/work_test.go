@@ -4,8 +4,11 @@ package action
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/org/ebpf-bench-gate/bench"
 )
 
 // hooks are programs that hang at something that a container has not by itself:
@@ -59,58 +62,67 @@ policy: {budget: 15s, latency: {fail: 900%}, runs: {fail: 900%}}
 	noContainers(t)
 }
 
-// tracer is what an agent loads, which gate itself does not see.
-const tracer = `#include <linux/bpf.h>
+// counter is what an agent and a loader load, which gate itself does not see.
+const counter = `#include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 
-struct { __uint(type, BPF_MAP_TYPE_ARRAY); __uint(max_entries, 1); __type(key, __u32); __type(value, __u64); } execs SEC(".maps");
+struct { __uint(type, BPF_MAP_TYPE_ARRAY); __uint(max_entries, 1); __type(key, __u32); __type(value, __u64); } packets SEC(".maps");
 
-SEC("raw_tp/sched_process_exec") int on_exec(void *ctx)
+SEC("xdp") int count(struct xdp_md *ctx)
 {
 	__u32 key = 0;
 
 	for (int i = 0; i < TIMES; i++) {
-		__u64 *n = bpf_map_lookup_elem(&execs, &key);
+		__u64 *n = bpf_map_lookup_elem(&packets, &key);
 		if (n)
 			__sync_fetch_and_add(n, 1);
 	}
-	return 0;
+	return XDP_PASS;
 }
 
 char LICENSE[] SEC("license") = "GPL";
 `
 
-// TestAgent goes through a pull request of a project whose own agent loads its programs,
-// which its own toolchain builds on the runner: in the container base's and head's take
-// turns, and the slower one is found.
+// TestAgent goes through a pull request of a project whose programs are loaded by its own
+// agent and by its own loader, and built by its own toolchain on the runner: in the
+// container each side's take turns under live frames, and the slower one is found.
 func TestAgent(t *testing.T) {
 	r := newRunner(t)
 	r.withWorkflow()
-	r.write("tracer.bpf.c", strings.Replace(tracer, "TIMES", "1", 1))
-	r.write("agent.sh", "bpftool prog loadall tracer.o /sys/fs/bpf/tracer autoattach && exec sleep 1000\n")
+	r.write("count.bpf.c", strings.Replace(counter, "TIMES", "1", 1))
+	r.write("agent.sh", `set -e
+bpftool prog load count.o /sys/fs/bpf/count
+bpftool net attach xdpgeneric pinned /sys/fs/bpf/count dev "$GATE_IFACE"
+exec sleep 1000
+`)
 	r.write("ebpf-bench.yml", `version: 1
-build: {run: "clang -O2 -g -target bpf -I/usr/include/$(uname -m)-linux-gnu -c tracer.bpf.c -o tracer.o", outputs: [tracer.o, agent.sh]}
-agents: {tracer: {run: sh ./agent.sh, programs: [on_exec], ready: {stable: 50ms}}}
-benchmarks: {tracer/shell: {work: {run: "seq 50 | xargs -n1 true"}, min_runs: 50}}
+build: {run: "clang -O2 -g -target bpf -I/usr/include/$(uname -m)-linux-gnu -c count.bpf.c -o count.o", outputs: [count.o, agent.sh]}
+programs: {count: {object: count.o, loader: 'bpftool prog load "$GATE_OBJECT" /sys/fs/bpf/count type xdp'}}
+agents: {agent: {run: sh ./agent.sh, in: server, programs: [count]}}
+benchmarks:
+  agent/packets: {work: {packets: {udp: {}}, count: 2000}, min_runs: 1000}
+  count/udp: {packets: {udp: {}}}
 policy: {latency: {fail: 200%}, runs: {fail: 900%}}
 `)
 	r.commit("measure")
 	if log, ok := r.run("push", r.event(map[string]any{"ref": "refs/heads/main"})); !ok {
 		t.Fatalf("push:\n%s", log)
 	}
-	if base, head := r.bundle("ebpf-bench.run.default.main.test.1"); base != nil || len(head.Skipped) > 0 {
+	if base, head := r.bundle("ebpf-bench.run.default.main.test.1"); base != nil || slices.ContainsFunc(head.Skipped, func(s bench.Skip) bool { return s.Required }) {
 		t.Errorf("push: base %v, skipped %v", base, head.Skipped)
 	}
 	r.git("checkout", "--quiet", "-b", "slow")
-	r.write("tracer.bpf.c", strings.Replace(tracer, "TIMES", "500", 1))
+	r.write("count.bpf.c", strings.Replace(counter, "TIMES", "500", 1))
 	r.commit("slow")
 	log, ok := r.run("pull_request", r.pull("slow"))
 	if !ok {
 		t.Fatalf("slow:\n%s", log)
 	}
 	code, report := r.compare(r.bundle("ebpf-bench.run.default.slow.test.1"))
-	if code != 1 || !regexp.MustCompile(`✗ tracer/shell/on_exec +latency .* regressed`).MatchString(report) {
-		t.Errorf("exit %d\n%s\n%s", code, report, log)
+	for _, want := range []string{`✗ agent/packets/count +latency .* regressed`, `✗ count/udp +latency .* regressed`} {
+		if code != 1 || !regexp.MustCompile(want).MatchString(report) {
+			t.Errorf("exit %d, no %s in\n%s\n%s", code, want, report, log)
+		}
 	}
 	noContainers(t)
 }
