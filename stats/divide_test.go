@@ -41,7 +41,7 @@ func TestDivideIsTheFormula(t *testing.T) {
 				want = split{at, q}
 			}
 		}
-		if got := measure(part, least); got.at != want.at || math.Abs(got.q-want.q) > 1e-9 {
+		if got := newDivider(n, least).measure(part); got.at != want.at || math.Abs(got.q-want.q) > 1e-9 {
 			t.Fatalf("%d values: %+v, want %+v", n, got, want)
 		}
 	}
