@@ -1,6 +1,8 @@
 package gate
 
 import (
+	"cmp"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -60,7 +62,7 @@ type ChangePoint struct {
 const changeSeed = 0x65627066
 
 // maxChangeRuns is the number of newest runs in which a threshold looks for change
-// points; its time grows with their square.
+// points.
 const maxChangeRuns = 256
 
 // History gives the series of stored runs, which should be of one testbed and
@@ -69,17 +71,60 @@ const maxChangeRuns = 256
 // .01, at least five runs between changes); for exact ones every run whose value is
 // not the one before.
 func History(runs []*bench.Run) []Series {
-	runs = slices.DeleteFunc(slices.Clone(runs), func(r *bench.Run) bool { return r == nil })
-	newestFirst(runs)
-	byName := newSeries(runs)
-	var all []Series
-	for _, past := range byName {
-		s := newHistory(past)
-		if len(s.Points) > 0 {
-			s.find()
-			all = append(all, s)
+	return HistoryOf(func(yield func(*bench.Run) bool) {
+		for _, r := range runs {
+			if r != nil && !yield(r) {
+				return
+			}
+		}
+	})
+}
+
+// HistoryOf is [History] of runs of which nothing is kept, so that it can be had of
+// more of them than fit into memory.
+func HistoryOf(runs iter.Seq[*bench.Run]) []Series {
+	type track struct {
+		Series
+		newest time.Time
+		id     string
+		noisy  bool
+	}
+	tracks := map[[2]string]*track{}
+	for run := range runs {
+		for i := range run.Results {
+			res := &run.Results[i]
+			if len(res.Samples) == 0 {
+				continue
+			}
+			key := [2]string{res.Benchmark, res.Measure}
+			t := tracks[key]
+			if t == nil {
+				t = &track{}
+				tracks[key] = t
+			}
+			t.noisy = t.noisy || noisy(res)
+			if d := run.Time.Compare(t.newest); t.id == "" || d > 0 || d == 0 && run.ID >= t.id {
+				m := measured(res)
+				t.Benchmark, t.Program, t.Measure, t.Unit, t.Better, t.Exact = res.Benchmark, res.Program, m.Name, m.Unit, m.Better, m.Exact
+				t.newest, t.id = run.Time, run.ID
+			}
+			if v := stats.Median(values(res.Samples, sampleValue)); finite(v) {
+				t.Points = append(t.Points, Point{run.ID, run.Time, run.Revision, v})
+			}
 		}
 	}
+	var all []Series
+	for _, t := range tracks {
+		if len(t.Points) == 0 {
+			continue
+		}
+		t.Exact = t.Exact && !t.noisy
+		slices.SortStableFunc(t.Points, func(a, b Point) int {
+			return cmp.Or(a.Time.Compare(b.Time), strings.Compare(a.Run, b.Run))
+		})
+		all = append(all, t.Series)
+	}
+	parallel(len(all), func(i int) { all[i].find() })
 	slices.SortFunc(all, func(a, b Series) int {
 		if d := strings.Compare(a.Benchmark, b.Benchmark); d != 0 {
 			return d
@@ -87,21 +132,6 @@ func History(runs []*bench.Run) []Series {
 		return bench.MeasureOrder(a.Measure, b.Measure)
 	})
 	return all
-}
-
-func newHistory(past []stored) Series {
-	m := measured(past[0].result)
-	s := Series{
-		Benchmark: past[0].result.Benchmark, Program: past[0].result.Program,
-		Measure: m.Name, Unit: m.Unit, Better: m.Better,
-		Exact: m.Exact && !slices.ContainsFunc(past, func(s stored) bool { return noisy(s.result) }),
-	}
-	for _, p := range slices.Backward(past) {
-		if v := stats.Median(values(p.result.Samples, sampleValue)); finite(v) {
-			s.Points = append(s.Points, Point{p.run.ID, p.run.Time, p.run.Revision, v})
-		}
-	}
-	return s
 }
 
 // find sets the changes.

@@ -199,7 +199,7 @@ func (d *divider) divide(part []value) split {
 	for i := range part {
 		total += part[i].all / 2
 	}
-	sum := 0.0                 // of the values on the left
+	sum := 0.0                // of the values on the left
 	left, right := 0.0, total // sums of distances within
 	for k := range n - d.least {
 		v := &part[k]

@@ -32,10 +32,11 @@ is read from GATE_TOKEN or GITHUB_TOKEN; it needs actions: read and contents: re
 				*branch = "main"
 			}
 			ctx := cmd.Context()
-			s, err := openStore(cmd, *dir)
+			s, err := c.openStore(cmd, *dir)
 			if err != nil {
-				return unmeasured(err)
+				return err
 			}
+			defer s.Close()
 			client, err := github.New(repo, github.Options{Token: token(os.Getenv), API: os.Getenv("GITHUB_API_URL"), Server: os.Getenv("GITHUB_SERVER_URL")})
 			if err != nil {
 				return &exitError{code: exitUsage, err: err, hint: "--repo OWNER/NAME"}
@@ -53,7 +54,7 @@ is read from GATE_TOKEN or GITHUB_TOKEN; it needs actions: read and contents: re
 			}
 			stored := 0
 			for _, r := range h.Runs {
-				switch file, err := s.Put(r); {
+				switch file, err := s.Put(ctx, r); {
 				case err == nil:
 					stored++
 					fmt.Fprintln(c.Stdout, file)
@@ -88,14 +89,17 @@ prints the names. A step with actions/upload-artifact then uploads each under it
 name: GitHub takes artifacts from running jobs alone, and believes a baseline only
 where the job ran for a push, a schedule or a dispatch.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := openStore(cmd, *dir)
+			s, err := c.openStore(cmd, *dir)
+			if err != nil {
+				return err
+			}
+			defer s.Close()
+			ctx := cmd.Context()
+			entries, problems, err := s.List(ctx, store.Filter{Branch: *branch, Testbed: *testbed})
 			if err != nil {
 				return unmeasured(err)
 			}
-			entries, problems := s.List(store.Filter{Branch: *branch, Testbed: *testbed})
-			for _, p := range problems {
-				fmt.Fprintf(c.Stderr, "warning: not counted: %v\n", p)
-			}
+			c.uncounted(problems)
 			newest := map[github.Name]store.Entry{}
 			var order []github.Name
 			for _, e := range entries { // oldest first
@@ -106,10 +110,10 @@ where the job ran for a push, a schedule or a dispatch.`,
 				newest[n] = e
 			}
 			if len(order) == 0 {
-				return &exitError{code: exitInconclusive, err: fmt.Errorf("no runs in %s", s.Dir()), hint: "gate run makes some"}
+				return &exitError{code: exitInconclusive, err: fmt.Errorf("no runs in %s", s), hint: "gate run makes some"}
 			}
 			for _, n := range order {
-				run, err := s.Load(newest[n])
+				run, err := s.Load(ctx, newest[n])
 				if err != nil {
 					return unmeasured(err)
 				}

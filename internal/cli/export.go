@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/org/ebpf-bench-gate/bench"
-	"github.com/org/ebpf-bench-gate/internal/store"
 )
 
 func (c Command) export() *cobra.Command {
@@ -56,7 +55,7 @@ cannot say.`,
 	f := cmd.Flags()
 	f.StringVar(&format, "format", "benchfmt", "benchfmt, bmf, csv, json or openmetrics")
 	f.StringVarP(&file, "output", "o", "", "write to `FILE` instead of standard output")
-	f.StringVar(&dir, "store", "", "the store's `DIRECTORY` (default: .ebpf-bench at the top of the repository)")
+	storeFlag(f, &dir)
 	return cmd
 }
 
@@ -65,16 +64,14 @@ func (c Command) fileOrStored(cmd *cobra.Command, name, dir string) (*bench.Run,
 	if _, err := os.Stat(name); err == nil || !errors.Is(err, fs.ErrNotExist) {
 		return c.readRun("run", name, "")
 	}
-	s, err := openStore(cmd, dir)
+	s, err := c.openStore(cmd, dir)
 	if err != nil {
-		return nil, unmeasured(err)
+		return nil, err
 	}
-	entries, _ := s.List(store.Filter{})
-	for _, e := range entries {
-		if e.ID == name {
-			run, err := s.Load(e)
-			return run, unmeasured(err)
-		}
+	defer s.Close()
+	run, err := s.Find(cmd.Context(), name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, &exitError{code: exitUsage, err: fmt.Errorf("no file %q, and no such run in %s", name, s), hint: "gate baseline list"}
 	}
-	return nil, &exitError{code: exitUsage, err: fmt.Errorf("no file %q, and no such run in %s", name, s.Dir()), hint: "gate baseline list"}
+	return run, unmeasured(err)
 }

@@ -46,15 +46,17 @@ those of the benchmarks that are named; the others have a line each.`,
 			if _, ok := bench.LookupMeasure(measure); measure != "" && !ok {
 				return usage("--measure %s is not a measure", measure)
 			}
-			s, err := openStore(cmd, dir)
+			s, err := c.openStore(cmd, dir)
+			if err != nil {
+				return err
+			}
+			defer s.Close()
+			entries, problems, err := s.List(cmd.Context(), store.Filter{Branch: branch, Testbed: testbed})
 			if err != nil {
 				return unmeasured(err)
 			}
-			entries, problems := s.List(store.Filter{Branch: branch, Testbed: testbed})
-			all, more := chronicles(s, entries)
-			for _, p := range slices.Concat(problems, more) {
-				fmt.Fprintf(c.Stderr, "warning: not counted: %v\n", p)
-			}
+			c.uncounted(problems)
+			all := chronicles(entries)
 			unknown := choose(all, args, measure)
 			if format == "json" {
 				if all == nil {
@@ -65,7 +67,7 @@ those of the benchmarks that are named; the others have a line each.`,
 				return e.Encode(all)
 			}
 			if len(entries) == 0 {
-				fmt.Fprintf(c.Stderr, "no runs in %s; gate run makes some\n", s.Dir())
+				fmt.Fprintf(c.Stderr, "no runs in %s; gate run makes some\n", s)
 				return nil
 			}
 			if len(unknown) > 0 {
@@ -85,7 +87,7 @@ those of the benchmarks that are named; the others have a line each.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&dir, "store", "", "the store's `DIRECTORY` (default: .ebpf-bench at the top of the repository)")
+	storeFlag(f, &dir)
 	f.StringVar(&branch, "branch", "", "only runs of this branch")
 	f.StringVar(&testbed, "testbed", "", "only runs of this testbed")
 	f.StringVar(&measure, "measure", "", "only this measure")
@@ -93,32 +95,21 @@ those of the benchmarks that are named; the others have a line each.`,
 	return cmd
 }
 
-// chronicles loads runs and sorts them by branch and testbed, which have no history
-// in common.
-func chronicles(s *store.Store, entries []store.Entry) ([]chronicle, []store.Problem) {
-	var all []chronicle
-	var problems []store.Problem
-	runs := map[[2]string][]*bench.Run{}
+// chronicles sorts runs by branch and testbed, which have no history in common.
+func chronicles(entries []store.Entry) []chronicle {
+	of := map[[2]string][]store.Entry{}
 	for _, e := range entries {
-		r, err := s.Load(e)
-		if err != nil {
-			problems = append(problems, store.Problem{Path: e.Path, Err: err})
-			continue
-		}
-		key := [2]string{r.Revision.Branch, r.Testbed.Slug()}
-		if runs[key] == nil {
-			all = append(all, chronicle{Branch: key[0], Testbed: key[1]})
-		}
-		runs[key] = append(runs[key], r)
+		key := [2]string{e.Revision.Branch, e.Testbed.Slug()}
+		of[key] = append(of[key], e)
 	}
-	for i := range all {
-		r := runs[[2]string{all[i].Branch, all[i].Testbed}]
-		all[i].Runs, all[i].Series = len(r), gate.History(r)
+	var all []chronicle
+	for key, some := range of {
+		all = append(all, chronicle{key[0], key[1], len(some), gate.HistoryOf(store.Outlines(some))})
 	}
-	slices.SortStableFunc(all, func(a, b chronicle) int {
-		return strings.Compare(a.Branch+"\x00"+a.Testbed, b.Branch+"\x00"+b.Testbed)
+	slices.SortFunc(all, func(a, b chronicle) int {
+		return cmp.Or(strings.Compare(a.Branch, b.Branch), strings.Compare(a.Testbed, b.Testbed))
 	})
-	return all, problems
+	return all
 }
 
 // choose keeps the series of some benchmarks and of a measure, and returns the

@@ -17,7 +17,7 @@ import (
 // fill stores n runs a level, of one branch, an hour apart.
 func fill(t *testing.T, dir string, n int, levels ...float64) {
 	t.Helper()
-	s, err := store.Open(dir)
+	s, err := store.Open(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +33,7 @@ func fill(t *testing.T, dir string, n int, levels ...float64) {
 			Testbed:  bench.Testbed{Name: "lab", Kernel: "6.11", Arch: "amd64", CPU: "x", CPUs: 2, JIT: true},
 			Results:  []bench.Result{result(bench.Latency, levels[i/n]+rnd.NormFloat64()), result(bench.VerifiedInsns, 58)},
 		}
-		if _, err := s.Put(r); err != nil {
+		if _, err := s.Put(t.Context(), r); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -59,7 +59,7 @@ func (c Command) importing() *cobra.Command {
 	fl.StringVar(&f.benchmark, "benchmark", "", "call the benchmark `NAME` where a file has one without a name")
 	fl.StringToStringVar(&f.better, "better", nil, "of a figure, what is better: `NAME=higher` or NAME=lower")
 	fl.StringVarP(&f.file, "output", "o", "", "write the run to `FILE` (.json or .json.gz) instead of the store")
-	fl.StringVar(&f.store, "store", "", "the store's `DIRECTORY` (default: .ebpf-bench at the top of the repository)")
+	storeFlag(fl, &f.store)
 	fl.StringVar(&f.testbed, "testbed", importedTestbed, "`NAME` of the machine's kind that measured, as runs of one name are compared")
 	fl.StringVar(&f.revision.Name, "revision", "", "`NAME` of what was measured (default: what is checked out)")
 	fl.StringVar(&f.revision.Commit, "commit", "", "`SHA` of what was measured")
@@ -130,11 +130,12 @@ func (c Command) importFiles(cmd *cobra.Command, f importFlags, files []string) 
 	if f.file != "" {
 		return unmeasured(writeRun(f.file, run))
 	}
-	s, err := openStore(cmd, f.store)
+	s, err := c.openStore(cmd, f.store)
 	if err != nil {
-		return unmeasured(err)
+		return err
 	}
-	at, err := s.Put(run)
+	defer s.Close()
+	at, err := s.Put(cmd.Context(), run)
 	if errors.Is(err, fs.ErrExist) {
 		fmt.Fprintln(c.Stderr, "stored already")
 		return nil

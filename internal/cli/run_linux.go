@@ -96,7 +96,7 @@ measure, 4 inconclusive or no baseline.`,
 	fl.DurationVar(&f.budget, "budget", 0, "measuring time of the whole suite (default: the policy's, or 10s a benchmark)")
 	fl.Uint64Var(&f.seed, "seed", 0, "make every random order from `N` (default: a new one each time)")
 	fl.StringVar(&f.testbed, "testbed", "", "name this machine's kind, as runs of one name are compared")
-	fl.StringVar(&f.store, "store", "", "store runs in `DIRECTORY` (default: .ebpf-bench at the top of the repository)")
+	storeFlag(fl, &f.store)
 	fl.BoolVar(&f.noStore, "no-store", false, "store nothing")
 	fl.StringSliceVar(&f.kernels, "kernel", nil, "count instructions in a virtual machine of `KERNEL`: 6.12, a bzImage, or host for the running one (default: the config's kernels, or host)")
 	fl.BoolVarP(&f.verbose, "verbose", "v", false, "tell when what began, on standard error")
@@ -152,13 +152,14 @@ func (c Command) measure(ctx context.Context, f runFlags, args []string) (err er
 		return unmeasured(err)
 	}
 	// Before anything is measured: minutes of work would be lost.
-	runs, err := store.Open(dir)
+	runs, err := c.openStoreAt(ctx, dir)
 	if err != nil {
-		return unmeasured(err)
+		return err
 	}
+	defer runs.Close()
 	if !f.noStore {
 		for _, p := range plans {
-			p.SaveLog = runs.PutLog
+			p.SaveLog = func(name, text string) (string, error) { return runs.PutLog(ctx, name, text) }
 		}
 	}
 	beds, waited, err := c.measureBeds(ctx, f, plans, kernelsOf(f, suites))
@@ -181,7 +182,7 @@ func (c Command) measure(ctx context.Context, f runFlags, args []string) (err er
 			}
 		}
 		b.res = joinSuites(suites, b.results, suites[0].baseRevision)
-		if b.report, b.history, err = c.judge(f, policyOfSuites(suites), runs, b.res); err != nil {
+		if b.report, b.history, err = c.judge(ctx, f, suites, runs, b.res); err != nil {
 			return err
 		}
 	}
@@ -289,21 +290,23 @@ func (c Command) printFailures(f runFlags, failures []error) (first bool) {
 
 // judge judges the runs and stores them. The history is that of base, or else of head;
 // beside a base it is read only where the report shows it.
-func (c Command) judge(f runFlags, of func(suite string) gate.Policy, s *store.Store, res *runner.Result) (report *gate.Report, past []*bench.Run, err error) {
-	read := func(of *bench.Run) []*bench.Run {
-		runs, problems := history(s, of)
-		for _, pr := range problems {
-			fmt.Fprintf(c.Stderr, "warning: not counted: %v\n", pr)
+func (c Command) judge(ctx context.Context, f runFlags, suites []*workspace, s *store.Store, res *runner.Result) (report *gate.Report, past []*bench.Run, err error) {
+	of := policyOfSuites(suites)
+	whose := res.Head
+	if res.Base != nil {
+		whose = res.Base
+	}
+	if res.Base == nil || f.format == "html" {
+		var problems []store.Problem
+		past, problems, err = s.History(ctx, store.Filter{Branch: whose.Revision.Branch, Testbed: whose.Testbed.Slug()})
+		if err != nil {
+			return nil, nil, unmeasured(err)
 		}
-		return runs
+		c.uncounted(problems)
 	}
 	if res.Base != nil {
 		report = gate.CompareSuites(res.Base, res.Head, of)
-		if f.format == "html" {
-			past = read(res.Base)
-		}
 	} else {
-		past = read(res.Head)
 		if len(f.only) > 0 {
 			onlyOf(res.Head, past)
 		}
@@ -316,8 +319,10 @@ func (c Command) judge(f runFlags, of func(suite string) gate.Policy, s *store.S
 		if r == nil {
 			continue
 		}
-		if _, err := s.Put(r); err != nil {
-			return nil, nil, &exitError{code: exitUnmeasured, err: fmt.Errorf("store the run: %w", err), hint: "--store DIRECTORY chooses another place, --no-store stores nothing"}
+		if _, err := s.Put(ctx, r); err != nil {
+			if err = c.spare(ctx, suites[0], s, r, err); err != nil {
+				return nil, nil, &exitError{code: exitUnmeasured, err: fmt.Errorf("store the run: %w", err), hint: "--store DIRECTORY chooses another place, --no-store stores nothing"}
+			}
 		}
 	}
 	return report, past, nil
@@ -333,20 +338,25 @@ func onlyOf(head *bench.Run, history []*bench.Run) {
 	}
 }
 
-// history loads the stored runs of the branch and testbed of r, without what judging
-// by them has no use for.
-func history(s *store.Store, r *bench.Run) ([]*bench.Run, []store.Problem) {
-	entries, problems := s.List(store.Filter{Branch: r.Revision.Branch, Testbed: r.Testbed.Slug()})
-	var runs []*bench.Run
-	for _, e := range entries {
-		h, err := s.Load(e)
-		if err != nil {
-			problems = append(problems, store.Problem{Path: e.Path, Err: err})
-			continue
-		}
-		runs = append(runs, store.Compact(h))
+// spare keeps a run that a bucket did not take, where runs usually are: what was
+// measured cannot be measured again.
+func (c Command) spare(ctx context.Context, w *workspace, s *store.Store, r *bench.Run, why error) error {
+	if !s.Remote() || errors.Is(why, fs.ErrExist) {
+		return why
 	}
-	return runs, problems
+	dir, err := usualStore(ctx, w)
+	if err != nil {
+		return errors.Join(why, err)
+	}
+	local, err := store.Open(ctx, dir)
+	if err != nil {
+		return errors.Join(why, err)
+	}
+	if _, err := local.Put(ctx, r); err != nil {
+		return errors.Join(why, err)
+	}
+	fmt.Fprintf(c.Stderr, "warning: %v\nwarning: it is in %s; when the bucket can be reached: gate baseline sync %[2]s %[3]s\n", why, local, s)
+	return nil
 }
 
 func findSuite(file string, args []string) (*config.Suite, error) {
@@ -424,6 +434,10 @@ func storeDir(ctx context.Context, f runFlags, w *workspace) (string, error) {
 	if f.store != "" {
 		return f.store, nil
 	}
+	return usualStore(ctx, w)
+}
+
+func usualStore(ctx context.Context, w *workspace) (string, error) {
 	dir := "."
 	if w.suite != nil {
 		dir = w.suite.Dir

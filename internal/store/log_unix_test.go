@@ -18,19 +18,19 @@ func TestPutLog(t *testing.T) {
 	if root := os.Geteuid() == 0; root && os.Chown(parent, nobody, nobody) != nil {
 		t.Fatal("chown")
 	}
-	s, err := Open(filepath.Join(parent, "store"))
+	s, err := Open(t.Context(), filepath.Join(parent, "store"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	file, err := s.PutLog("20260102t030405-head-../bad", "the log\n")
+	file, err := s.PutLog(t.Context(), "20260102t030405-head-../bad", "the log\n")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if text, err := os.ReadFile(file); err != nil || string(text) != "the log\n" || filepath.Dir(file) != filepath.Join(s.Dir(), "logs") {
+	if text, err := os.ReadFile(file); err != nil || string(text) != "the log\n" || filepath.Dir(file) != filepath.Join(s.String(), "logs") {
 		t.Errorf("%s: %q, %v", file, text, err)
 	}
 	if runtime.GOOS == "linux" && os.Geteuid() == 0 {
-		for _, p := range []string{s.Dir(), filepath.Dir(file), file} {
+		for _, p := range []string{s.String(), filepath.Dir(file), file} {
 			info, err := os.Stat(p)
 			if err != nil {
 				t.Fatal(err)
@@ -47,7 +47,7 @@ func TestPutLog(t *testing.T) {
 	if err := os.Symlink(elsewhere, filepath.Dir(file)); err != nil {
 		t.Fatal(err)
 	}
-	if file, err := s.PutLog("x", "x"); err == nil {
+	if file, err := s.PutLog(t.Context(), "x", "x"); err == nil {
 		t.Errorf("written through a link: %s", file)
 	}
 }

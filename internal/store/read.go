@@ -5,34 +5,76 @@ import (
 	"bytes"
 	"cmp"
 	"compress/gzip"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"os"
-	"path"
-	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
+
 	"github.com/org/ebpf-bench-gate/bench"
 )
 
+// maxFlight is how many bytes of objects are read at once. One that is small may
+// inflate to [MaxSize]; of those there are no more at once than processors.
+const maxFlight = 256 << 20
+
 // An Entry is one stored run, without its samples.
 type Entry struct {
-	// Path is the file, for people and for [ReadFile].
+	// Path is the file or the object's URL, for people.
 	Path     string
 	ID       string
-	Time     time.Time
+	Time     time.Time // in UTC
 	Session  string
 	Revision bench.Revision
 	Testbed  bench.Testbed
 	Results  int   // how many results the run has
-	Size     int64 // of the file, in bytes
+	Size     int64 // of the object, in bytes
+
+	key      string
+	in       *segment // that holds the medians
+	from, to int
 }
 
-// A Problem is a file in the store that is not counted, and why.
+// Outline makes of r the run with one sample a result, the median, and without all
+// that a history is not made of: programs, warnings, lines. Results that have no sample
+// are left out. What r holds is used again.
+func (e *Entry) Outline(r *bench.Run) {
+	results := slices.Grow(r.Results[:0], e.to-e.from)
+	*r = bench.Run{Schema: bench.SchemaVersion, ID: e.ID, Time: e.Time, Session: e.Session, Revision: e.Revision, Testbed: e.Testbed}
+	samples := make([]bench.Sample, e.to-e.from)
+	for i := range samples {
+		m := &e.in.Measures[e.in.Of[e.from+i]]
+		samples[i] = bench.Sample{Value: e.in.Values[e.from+i], Offset: -1}
+		results = append(results, bench.Result{
+			Benchmark: m.Benchmark, Program: m.Program, Measure: m.Measure, Kind: m.Kind, Unit: m.Unit, Better: m.Better, Noisy: m.Noisy,
+			Samples: samples[i : i+1 : i+1],
+		})
+	}
+	r.Results = results
+}
+
+// Outlines are the outlines of entries. Each is there until the next.
+func Outlines(entries []Entry) iter.Seq[*bench.Run] {
+	return func(yield func(*bench.Run) bool) {
+		var r bench.Run
+		for i := range entries {
+			if entries[i].Outline(&r); !yield(&r) {
+				return
+			}
+		}
+	}
+}
+
+// A Problem is an object in the store that is not counted, and why.
 type Problem struct {
 	Path string
 	Err  error
@@ -46,38 +88,247 @@ type Filter struct {
 	Testbed string // a [bench.Testbed.Slug]; empty: any
 }
 
-// List finds runs, oldest first. It reads every file whole: one that is torn,
-// foreign, too big, from a later gate, or not where it belongs is a problem and
-// no entry. A missing store is empty.
-func (s *Store) List(f Filter) ([]Entry, []Problem) {
-	l := lister{dir: s.dir}
-	root, err := os.OpenRoot(s.dir)
-	if err != nil {
-		if !errors.Is(err, fs.ErrNotExist) {
-			l.problem(".", err)
-		}
-		return nil, l.problems
+// prefix is where all that a filter chooses lies.
+func (f Filter) prefix() string {
+	switch {
+	case f.Branch == "":
+		return runsDir + "/"
+	case f.Testbed == "":
+		return runsDir + "/" + escape(f.Branch) + "/"
 	}
-	defer root.Close()
-	l.root = root
-	for _, branch := range l.names(runsDir, "") {
-		if f.Branch != "" && branch.name != f.Branch {
-			continue
-		}
-		for _, testbed := range l.names(branch.path, "") {
-			if f.Testbed == "" || testbed.name == f.Testbed {
-				l.files(testbed.path)
-			}
-		}
+	return runsDir + "/" + escape(f.Branch) + "/" + escape(f.Testbed) + "/"
+}
+
+func (f Filter) has(s spot) bool {
+	return (f.Branch == "" || f.Branch == s.branch) && (f.Testbed == "" || f.Testbed == s.testbed)
+}
+
+// A listing is one List in the making.
+type listing struct {
+	s        *Store
+	prefix   string
+	listed   map[string]object // runs by their names
+	unread   map[string]object // those that were asked for and have no row yet
+	entries  []Entry
+	problems []Problem
+}
+
+func (l *listing) problem(key string, err error) {
+	l.problems = append(l.problems, Problem{l.s.b.where(key), err})
+}
+
+// List finds runs, oldest first. One that is torn, foreign, too big, from a later gate,
+// or not where it belongs is a problem and no entry. What no index has is read whole;
+// the others are as they were when they were, as far as size and time, or checksum, of
+// the object tell. An empty store has none. An error is that the store could not be
+// listed, and neither entries nor problems are all then.
+func (s *Store) List(ctx context.Context, f Filter) ([]Entry, []Problem, error) {
+	l := &listing{s: s, prefix: f.prefix(), listed: map[string]object{}, unread: map[string]object{}}
+	if err := l.find(ctx, f); err != nil {
+		return nil, nil, fmt.Errorf("list %s: %w", s, err)
+	}
+	if err := l.fill(ctx); err != nil {
+		return nil, nil, fmt.Errorf("list %s: %w", s, err)
 	}
 	slices.SortFunc(l.entries, func(a, b Entry) int {
-		return cmp.Or(a.Time.Compare(b.Time), strings.Compare(a.ID, b.ID), strings.Compare(a.Path, b.Path))
+		return cmp.Or(a.Time.Compare(b.Time), strings.Compare(a.ID, b.ID), strings.Compare(a.key, b.key))
 	})
-	return l.entries, l.problems
+	slices.SortFunc(l.problems, func(a, b Problem) int { return strings.Compare(a.Path, b.Path) })
+	return l.entries, l.problems, nil
+}
+
+// find lists the objects.
+func (l *listing) find(ctx context.Context, f Filter) error {
+	return l.s.b.list(ctx, l.prefix, func(o object) {
+		at, err := spot{}, o.err
+		if err == nil {
+			at, err = locate(o.key)
+		}
+		if err != nil {
+			l.problem(o.key, err)
+			return
+		}
+		l.listed[o.key] = o
+		if f.has(at) {
+			l.unread[o.key] = o
+		}
+	})
+}
+
+// take makes entries of the rows of a segment that are asked for and still hold.
+func (l *listing) take(g *segment) {
+	for i, key := range g.Keys {
+		o, ok := l.unread[key]
+		if !ok || !g.holds(i, o) {
+			continue
+		}
+		delete(l.unread, key)
+		if p, ok := g.Problems[i]; ok {
+			l.problem(key, errors.New(p))
+			continue
+		}
+		e, err := g.entry(i)
+		if err != nil {
+			l.problem(key, err)
+			continue
+		}
+		e.Path = l.s.b.where(key)
+		l.entries = append(l.entries, e)
+	}
+}
+
+// readRuns reads objects and calls done, one at a time, with each that still is there: with its
+// run, or with why there is none. An error is that the store cannot be read.
+func (s *Store) readRuns(ctx context.Context, objects []object, done func(object, *bench.Run, error)) error {
+	type read struct {
+		object
+		run *bench.Run
+		err error
+	}
+	out := make(chan read)
+	group, some := errgroup.WithContext(ctx)
+	group.SetLimit(s.b.parallel())
+	flight := semaphore.NewWeighted(maxFlight)
+	processors := semaphore.NewWeighted(int64(runtime.GOMAXPROCS(0)))
+	finished := make(chan error, 1)
+	go func() {
+		for _, o := range objects {
+			weight := min(max(o.size, 1), maxFlight)
+			if flight.Acquire(some, weight) != nil {
+				break
+			}
+			group.Go(func() error {
+				defer flight.Release(weight)
+				run, err := s.load(some, o, processors)
+				var lost lostError
+				switch {
+				case errors.Is(err, fs.ErrNotExist):
+					return nil // another gate pruned it since
+				case err != nil && !errors.As(err, &lost):
+					return fmt.Errorf("%s: %w", s.b.where(o.key), err)
+				}
+				select {
+				case out <- read{o, run, err}:
+					return nil
+				case <-some.Done():
+					return some.Err()
+				}
+			})
+		}
+		finished <- group.Wait()
+		close(out)
+	}()
+	for r := range out {
+		done(r.object, r.run, r.err)
+	}
+	if err := <-finished; err != nil {
+		return err
+	}
+	return context.Cause(ctx)
+}
+
+// load reads one run. What is wrong with it is a lost error.
+func (s *Store) load(ctx context.Context, o object, processors *semaphore.Weighted) (*bench.Run, error) {
+	if o.size > MaxSize {
+		return nil, lostError{tooLarge(MaxSize)}
+	}
+	data, err := s.b.read(ctx, o.key, MaxSize)
+	if err != nil {
+		return nil, err
+	}
+	if processors != nil {
+		if err := processors.Acquire(ctx, 1); err != nil {
+			return nil, err
+		}
+		defer processors.Release(1)
+	}
+	r, err := checked(o.key, data)
+	if err != nil {
+		return nil, lostError{err}
+	}
+	return r, nil
+}
+
+// checked is the run in an object.
+func checked(key string, data []byte) (*bench.Run, error) {
+	r, err := decode(bytes.NewReader(data))
+	if err != nil {
+		return nil, err
+	}
+	// A copied or moved object would count twice, or for another branch.
+	if want, err := place(r); err != nil || want != key {
+		return nil, fmt.Errorf("holds run %.40s of branch %.40q, which does not belong here", r.ID, r.Revision.Branch)
+	}
+	return r, nil
 }
 
 // Load reads the run of an entry.
-func (s *Store) Load(e Entry) (*bench.Run, error) { return ReadFile(e.Path) }
+func (s *Store) Load(ctx context.Context, e Entry) (*bench.Run, error) {
+	r, err := s.load(ctx, object{key: e.key, size: e.Size}, nil)
+	if err != nil {
+		return nil, fmt.Errorf("read run %s: %w", e.Path, err)
+	}
+	return r, nil
+}
+
+// Find reads the run with an ID, which is looked for in the names of the objects alone;
+// one that no readable object has is [fs.ErrNotExist].
+func (s *Store) Find(ctx context.Context, id string) (*bench.Run, error) {
+	var found []object
+	err := s.b.list(ctx, runsDir+"/", func(o object) {
+		if at, err := locate(o.key); o.err == nil && err == nil {
+			if _, is, err := at.id(); err == nil && is == id {
+				found = append(found, o)
+			}
+		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list %s: %w", s, err)
+	}
+	err = fmt.Errorf("no run %.140q in %s: %w", id, s, fs.ErrNotExist)
+	for _, o := range found {
+		var r *bench.Run
+		if r, err = s.load(ctx, o, nil); err == nil {
+			return r, nil
+		}
+		err = fmt.Errorf("read run %s: %w", s.b.where(o.key), err)
+	}
+	return nil, err
+}
+
+// History reads the runs that judging another one by is done with, oldest first, each
+// [Compact]; those before the newest [MaxHistory] are outlines, see [Entry.Outline].
+func (s *Store) History(ctx context.Context, f Filter) ([]*bench.Run, []Problem, error) {
+	entries, problems, err := s.List(ctx, f)
+	if err != nil {
+		return nil, nil, err
+	}
+	old := max(0, len(entries)-MaxHistory)
+	var runs []*bench.Run
+	for i := range entries[:old] {
+		r := &bench.Run{}
+		entries[i].Outline(r)
+		runs = append(runs, r)
+	}
+	var objects []object
+	for _, e := range entries[old:] {
+		objects = append(objects, object{key: e.key, size: e.Size})
+	}
+	err = s.readRuns(ctx, objects, func(o object, r *bench.Run, err error) {
+		if err != nil {
+			problems = append(problems, Problem{s.b.where(o.key), err})
+			return
+		}
+		runs = append(runs, Compact(r))
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("read %s: %w", s, err)
+	}
+	slices.SortStableFunc(runs, func(a, b *bench.Run) int {
+		return cmp.Or(a.Time.Compare(b.Time), strings.Compare(a.ID, b.ID))
+	})
+	return runs, problems, nil
+}
 
 // ReadFile reads a run from a file, as JSON or compressed by gzip. It reads at
 // most [MaxSize] bytes of JSON; the errors of [bench.Decode] are wrapped.
@@ -94,115 +345,22 @@ func ReadFile(name string) (*bench.Run, error) {
 	return r, nil
 }
 
-// A lister gathers entries and problems.
-type lister struct {
-	dir      string
-	root     *os.Root
-	entries  []Entry
-	problems []Problem
-}
-
-func (l *lister) problem(name string, err error) {
-	// The path is told; the operating system's error repeats it.
-	var pe *fs.PathError
-	if errors.As(err, &pe) {
-		err = pe.Err
-	}
-	l.problems = append(l.problems, Problem{filepath.Join(l.dir, filepath.FromSlash(name)), err})
-}
-
-// read lists a directory.
-func (l *lister) read(dir string) []fs.DirEntry {
-	d, err := l.root.Open(dir)
-	if err == nil {
-		defer d.Close()
-		var list []fs.DirEntry
-		if list, err = d.ReadDir(-1); err == nil {
-			slices.SortFunc(list, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
-			return list
-		}
-	}
-	if !errors.Is(err, fs.ErrNotExist) {
-		l.problem(dir, err)
-	}
-	return nil
-}
-
-type named struct{ name, path string }
-
-// names are the escaped names in a directory, long ones over several levels.
-func (l *lister) names(dir, before string) []named {
-	var found []named
-	for _, e := range l.read(dir) {
-		at := path.Join(dir, e.Name())
-		switch {
-		case !e.IsDir():
-			l.problem(at, errors.New("not a directory of runs"))
-		case strings.HasSuffix(e.Name(), more):
-			found = append(found, l.names(at, before+e.Name()+"/")...)
-		default:
-			name, err := unescape(before + e.Name())
-			if err != nil {
-				l.problem(at, err)
-				continue
-			}
-			found = append(found, named{name, at})
-		}
-	}
-	return found
-}
-
-func (l *lister) files(dir string) {
-	for _, e := range l.read(dir) {
-		if strings.HasPrefix(e.Name(), tempPrefix) {
-			continue // another gate is writing it, or was killed while it did
-		}
-		at := path.Join(dir, e.Name())
-		entry, err := l.file(at, e)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // another gate pruned it since
-		}
-		if err != nil {
-			l.problem(at, err)
-			continue
-		}
-		l.entries = append(l.entries, entry)
-	}
-}
-
-func (l *lister) file(name string, e fs.DirEntry) (Entry, error) {
-	// Not only symlinks: opening a pipe would wait forever.
-	if !e.Type().IsRegular() {
-		return Entry{}, errors.New("not a regular file")
-	}
-	if !strings.HasSuffix(name, suffix) {
-		return Entry{}, errors.New("not a run: no name ending in " + suffix)
-	}
-	f, err := l.root.Open(name)
-	if err != nil {
-		return Entry{}, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return Entry{}, err
-	}
-	r, err := decode(f)
-	if err != nil {
-		return Entry{}, err
-	}
-	// A copied or moved file would count twice, or for another branch.
-	if want, err := place(r); err != nil || want != name {
-		return Entry{}, fmt.Errorf("holds run %.40s of branch %.40q, which does not belong here", r.ID, r.Revision.Branch)
-	}
-	return Entry{
-		Path: filepath.Join(l.dir, filepath.FromSlash(name)), ID: r.ID, Time: r.Time, Session: r.Session,
-		Revision: r.Revision, Testbed: r.Testbed, Results: len(r.Results), Size: info.Size(),
-	}, nil
-}
-
 // decode reads a run, compressed or not.
 func decode(f io.Reader) (*bench.Run, error) {
+	text, err := inflate(f, MaxSize)
+	if err != nil {
+		return nil, err
+	}
+	r, err := bench.Decode(bytes.NewReader(text))
+	if err != nil {
+		return nil, torn(err)
+	}
+	return r, nil
+}
+
+// inflate reads text, compressed or not. All of it before anything is parsed: a wrong
+// checksum stands at the end, and a bomb need not be parsed.
+func inflate(f io.Reader, most int64) ([]byte, error) {
 	in := bufio.NewReader(f)
 	var plain io.Reader = in
 	if magic, _ := in.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
@@ -212,20 +370,14 @@ func decode(f io.Reader) (*bench.Run, error) {
 		}
 		plain = z
 	}
-	// All of it first: a wrong checksum stands at the end, and a bomb need not
-	// be parsed.
-	text, err := io.ReadAll(io.LimitReader(plain, MaxSize+1))
+	text, err := io.ReadAll(io.LimitReader(plain, most+1))
 	if err != nil {
 		return nil, torn(err)
 	}
-	if len(text) > MaxSize {
-		return nil, fmt.Errorf("more than %d MB of JSON", MaxSize>>20)
+	if int64(len(text)) > most {
+		return nil, fmt.Errorf("more than %d MB of JSON", most>>20)
 	}
-	r, err := bench.Decode(bytes.NewReader(text))
-	if err != nil {
-		return nil, torn(err)
-	}
-	return r, nil
+	return text, nil
 }
 
 // torn says in words what a reader meant by unexpected EOF.

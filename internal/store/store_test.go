@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/org/ebpf-bench-gate/bench"
 )
@@ -39,7 +40,7 @@ func testRun(n int, branch, testbed string) *bench.Run {
 
 func put(t *testing.T, s *Store, r *bench.Run) string {
 	t.Helper()
-	path, err := s.Put(r)
+	path, err := s.Put(t.Context(), r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +49,7 @@ func put(t *testing.T, s *Store, r *bench.Run) string {
 
 func newStore(t *testing.T) *Store {
 	t.Helper()
-	s, err := Open(filepath.Join(t.TempDir(), "repo", DefaultDir))
+	s, err := Open(t.Context(), filepath.Join(t.TempDir(), "repo", DefaultDir))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,11 +67,20 @@ func ids(entries []Entry) []string {
 // list fails on problems.
 func list(t *testing.T, s *Store, f Filter) []Entry {
 	t.Helper()
-	entries, problems := s.List(f)
+	entries, problems := listAll(t, s, f)
 	for _, p := range problems {
 		t.Errorf("problem: %v", p)
 	}
 	return entries
+}
+
+func listAll(t *testing.T, s *Store, f Filter) ([]Entry, []Problem) {
+	t.Helper()
+	entries, problems, err := s.List(t.Context(), f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return entries, problems
 }
 
 func TestPutListLoad(t *testing.T) {
@@ -104,17 +114,17 @@ func TestPutListLoad(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := Entry{Path: path, ID: in.ID, Time: in.Time, Revision: in.Revision, Testbed: in.Testbed, Results: 1, Size: info.Size()}
-	if d := cmp.Diff(want, e); d != "" {
+	if d := cmp.Diff(want, e, cmpopts.IgnoreUnexported(Entry{})); d != "" {
 		t.Error(d)
 	}
-	out, err := s.Load(e)
+	out, err := s.Load(t.Context(), e)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if d := cmp.Diff(in, out); d != "" {
 		t.Error(d)
 	}
-	if got, _ := os.ReadFile(filepath.Join(s.Dir(), ".gitignore")); string(got) != "*\n" {
+	if got, _ := os.ReadFile(filepath.Join(s.String(), ".gitignore")); string(got) != "*\n" {
 		t.Errorf(".gitignore holds %q", got)
 	}
 }
@@ -128,7 +138,7 @@ func TestPutNeverOverwrites(t *testing.T) {
 	}
 	other := testRun(1, "main", "lab")
 	other.Results[0].Samples[0].Value = 1
-	if _, err := s.Put(other); !errors.Is(err, fs.ErrExist) {
+	if _, err := s.Put(t.Context(), other); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("%v, want fs.ErrExist", err)
 	}
 	if after, _ := os.ReadFile(path); !bytes.Equal(before, after) {
@@ -148,7 +158,7 @@ func TestPutRefuses(t *testing.T) {
 	} {
 		r := testRun(1, "main", "lab")
 		edit(r)
-		if path, err := s.Put(r); err == nil {
+		if path, err := s.Put(t.Context(), r); err == nil {
 			t.Errorf("%s: saved as %s", name, path)
 		}
 	}
@@ -156,7 +166,7 @@ func TestPutRefuses(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(file); err == nil {
+	if _, err := Open(t.Context(), file); err == nil {
 		t.Error("a file is no store")
 	}
 }
@@ -240,7 +250,7 @@ func TestHostileNames(t *testing.T) {
 	if got, want := len(list(t, s, Filter{})), len(hostileNames)-1; got != want {
 		t.Errorf("%d entries, want %d", got, want)
 	}
-	above, err := filepath.Glob(filepath.Join(filepath.Dir(s.Dir()), "*"))
+	above, err := filepath.Glob(filepath.Join(filepath.Dir(s.String()), "*"))
 	if err != nil || len(above) != 1 {
 		t.Errorf("beside the store: %q, %v", above, err)
 	}
@@ -311,14 +321,14 @@ func TestListNamesProblems(t *testing.T) {
 	for _, p := range []string{"Foreign Dir", "file"} {
 		want[p] = "not a directory of runs"
 	}
-	if err := os.Mkdir(filepath.Join(s.Dir(), runsDir, "Foreign Dir"), 0o755); err != nil {
+	if err := os.Mkdir(filepath.Join(s.String(), runsDir, "Foreign Dir"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(s.Dir(), runsDir, "file"), nil, 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(s.String(), runsDir, "file"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
 
-	entries, problems := s.List(Filter{})
+	entries, problems := listAll(t, s, Filter{})
 	if got := ids(entries); !slices.Equal(got, []string{"run-1"}) {
 		t.Errorf("entries %v, want the good one alone", got)
 	}
@@ -336,11 +346,11 @@ func TestListNamesProblems(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, "g-bomb.json.gz")); err != nil {
 		t.Fatal(err)
 	}
-	removed, err := s.Prune(Retention{Keep: 0, Before: start.Add(999 * time.Hour)})
+	removed, err := s.Prune(t.Context(), Retention{Keep: 0, Before: start.Add(999 * time.Hour)})
 	if err != nil || len(removed) != 1 {
 		t.Errorf("Prune: %v, %v", ids(removed), err)
 	}
-	if _, after := s.List(Filter{}); len(after) != len(problems)-1 {
+	if _, after := listAll(t, s, Filter{}); len(after) != len(problems)-1 {
 		t.Errorf("Prune left %d of %d problems", len(after), len(problems)-1)
 	}
 }
@@ -353,7 +363,7 @@ func TestMovedRunsAreNotCounted(t *testing.T) {
 	if err := os.Rename(evil, filepath.Join(filepath.Dir(evil), "main")); err != nil {
 		t.Fatal(err)
 	}
-	entries, problems := s.List(Filter{Branch: "main"})
+	entries, problems := listAll(t, s, Filter{Branch: "main"})
 	if len(entries) != 0 || len(problems) != 1 {
 		t.Errorf("%v, %v", ids(entries), problems)
 	}
@@ -363,13 +373,13 @@ func TestMovedRunsAreNotCounted(t *testing.T) {
 func TestPutFollowsNoSymlinkOut(t *testing.T) {
 	s := newStore(t)
 	outside := t.TempDir()
-	if err := os.MkdirAll(s.Dir(), 0o755); err != nil {
+	if err := os.MkdirAll(s.String(), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink(outside, filepath.Join(s.Dir(), runsDir)); err != nil {
+	if err := os.Symlink(outside, filepath.Join(s.String(), runsDir)); err != nil {
 		t.Skip(err)
 	}
-	if path, err := s.Put(testRun(1, "main", "lab")); err == nil {
+	if path, err := s.Put(t.Context(), testRun(1, "main", "lab")); err == nil {
 		t.Errorf("saved as %s", path)
 	}
 	if files, _ := os.ReadDir(outside); len(files) > 0 {
@@ -383,17 +393,17 @@ func TestConcurrentWriters(t *testing.T) {
 	var wg sync.WaitGroup
 	for w := range writers {
 		wg.Go(func() {
-			own, err := Open(s.Dir())
+			own, err := Open(t.Context(), s.String())
 			if err != nil {
 				t.Error(err)
 				return
 			}
 			for i := range each {
-				if _, err := own.Put(testRun(w*each+i, fmt.Sprintf("b%d", i%3), "lab")); err != nil {
+				if _, err := own.Put(t.Context(), testRun(w*each+i, fmt.Sprintf("b%d", i%3), "lab")); err != nil {
 					t.Error(err)
 				}
-				if _, problems := own.List(Filter{}); len(problems) > 0 {
-					t.Errorf("a reader saw %v", problems[0])
+				if _, problems, err := own.List(t.Context(), Filter{}); err != nil || len(problems) > 0 {
+					t.Errorf("a reader saw %v, %v", problems, err)
 				}
 			}
 		})
@@ -407,7 +417,7 @@ func TestConcurrentWriters(t *testing.T) {
 	saved := 0
 	for range writers {
 		wg.Go(func() {
-			_, err := s.Put(testRun(1000, "main", "lab"))
+			_, err := s.Put(t.Context(), testRun(1000, "main", "lab"))
 			mu.Lock()
 			defer mu.Unlock()
 			if err == nil {
@@ -438,7 +448,7 @@ func TestPrune(t *testing.T) {
 		for n, branch := range []string{"main", "main", "main", "x", "x"} {
 			put(t, s, testRun(n, branch, "lab"))
 		}
-		removed, err := s.Prune(tt.keep)
+		removed, err := s.Prune(t.Context(), tt.keep)
 		if err != nil {
 			t.Errorf("%s: %v", tt.name, err)
 		}
@@ -450,7 +460,7 @@ func TestPrune(t *testing.T) {
 			t.Errorf("%s: told %v", tt.name, ids(removed))
 		}
 	}
-	if _, err := newStore(t).Prune(Retention{}); err == nil {
+	if _, err := newStore(t).Prune(t.Context(), Retention{}); err == nil {
 		t.Error("everything was removed without a word")
 	}
 }
