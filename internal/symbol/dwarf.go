@@ -7,16 +7,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path"
 	"slices"
 	"sort"
 )
 
-// Bounds of what one compilation unit may hold. Whole programs that were optimised as one unit have
-// some millions of entries.
+// Bounds of what one compilation unit may hold.
 const (
-	maxEntries = 20 << 20
-	maxRows    = 20 << 20
-	maxDepth   = 256 // of entries in entries, and of inlining
+	maxRows  = 20 << 20 // of a program that was optimised as one unit, some millions
+	maxDepth = 256      // of entries in entries, and of inlining
 )
 
 // dwarfLines are a program's debug data, of which a compilation unit is read when an address
@@ -26,6 +25,8 @@ type dwarfLines struct {
 	units  []*unit
 	ranges []unitRange // by address
 	names  map[dwarf.Offset]string
+	tell   func(error)
+	size   int // of what is walked, in bytes
 	weight *int64
 }
 
@@ -38,7 +39,6 @@ type unitRange struct {
 type unit struct {
 	entry  *dwarf.Entry
 	parsed bool
-	broken error
 	files  []string
 	rows   []row // by address
 	bodies []subprogram
@@ -92,9 +92,15 @@ func (o *object) readDWARF(f *elf.File) (*dwarfLines, error) {
 			return nil, err
 		}
 	}
-	d := &dwarfLines{data: data, names: map[dwarf.Offset]string{}, weight: &o.weight}
+	d := &dwarfLines{data: data, names: map[dwarf.Offset]string{}, tell: func(err error) { o.doubts.add("%s: some of its lines are left out: %v", o.path, err) },
+		size: len(sections["info"]), weight: &o.weight}
 	split := false
+	entries := 0
 	for r := data.Reader(); ; r.SkipChildren() {
+		// An entry has a byte at least, but debug/dwarf stands still on some broken units.
+		if entries++; entries > d.size {
+			return nil, errors.New("its units do not end")
+		}
 		e, err := r.Next()
 		if err != nil {
 			return nil, err
@@ -143,7 +149,9 @@ func (d *dwarfLines) frames(addr uint64) []Frame {
 func (d *dwarfLines) inUnit(u *unit, addr uint64) []Frame {
 	if !u.parsed {
 		u.parsed = true
-		u.broken = guard(func() error { return d.parse(u) })
+		if err := guard(func() error { return d.parse(u) }); err != nil {
+			d.tell(err)
+		}
 		*d.weight += int64(len(u.rows)*16 + len(u.bodies)*40)
 		for _, b := range u.bodies {
 			*d.weight += int64(len(*b.calls)) * 40
@@ -194,7 +202,10 @@ func (u *unit) body(addr uint64) *subprogram {
 
 // parse reads a unit's lines and functions. What it has when something is wrong stays.
 func (d *dwarfLines) parse(u *unit) error {
-	return errors.Join(d.parseRows(u), d.parseBodies(u))
+	err := errors.Join(d.parseRows(u), d.parseBodies(u))
+	slices.SortFunc(u.bodies, func(a, b subprogram) int { return cmp.Compare(a.low, b.low) })
+	u.bodies = slices.Clip(u.bodies)
+	return err
 }
 
 func (d *dwarfLines) parseRows(u *unit) error {
@@ -229,10 +240,15 @@ func (d *dwarfLines) parseRows(u *unit) error {
 		}
 		u.rows = append(u.rows, r)
 	}
+	directory, _ := u.entry.Val(dwarf.AttrCompDir).(string)
 	for _, f := range lines.Files() {
 		name := ""
 		if f != nil {
 			name = f.Name
+			if !path.IsAbs(name) && directory != "" { // debug/dwarf leaves those of DWARF 5 so
+				name = path.Join(directory, name)
+			}
+			name = path.Clean(name)
 		}
 		u.files = append(u.files, name)
 	}
@@ -265,12 +281,12 @@ func (d *dwarfLines) parseBodies(u *unit) error {
 		if err != nil {
 			return err
 		}
-		if e == nil || n > maxEntries {
-			return nil
+		if e == nil || n > d.size {
+			return errors.New("its entries do not end")
 		}
 		if e.Tag == 0 {
 			if places = places[:len(places)-1]; len(places) == 0 {
-				return d.sortBodies(u)
+				return nil
 			}
 			continue
 		}
@@ -319,12 +335,6 @@ func (d *dwarfLines) parseBodies(u *unit) error {
 			places = append(places, here)
 		}
 	}
-}
-
-func (d *dwarfLines) sortBodies(u *unit) error {
-	slices.SortFunc(u.bodies, func(a, b subprogram) int { return cmp.Compare(a.low, b.low) })
-	u.bodies = slices.Clip(u.bodies)
-	return nil
 }
 
 // name is the linkage name, demangled, or the plain one of the function at an offset, which may

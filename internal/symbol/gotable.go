@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"sort"
+	"strings"
 )
 
 // A goTable is the table with which Go's runtime names its own frames: functions, lines, and
@@ -422,7 +423,18 @@ func varint(b []byte) (v uint32, rest []byte, ok bool) {
 	return 0, nil, false
 }
 
-func (t *goTable) name(at uint32) string { return interned(t.function, t.names, at) }
+// name is a function's as the runtime prints it: the shapes of type parameters are its own business.
+func (t *goTable) name(at uint32) string {
+	if name, ok := t.function[at]; ok {
+		return name
+	}
+	name := interned(t.function, t.names, at)
+	if i, j := strings.IndexByte(name, '['), strings.LastIndexByte(name, ']'); i >= 0 && j > i {
+		name = name[:i] + "[...]" + name[j+1:]
+		t.function[at] = name
+	}
+	return name
+}
 
 func (t *goTable) fileName(unit, number uint32) string {
 	i := (uint64(unit) + uint64(number)) * 4

@@ -191,14 +191,14 @@ func functionOf(name string) string {
 func (k *Kernel) Frames(addr uint64) []Frame {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	// Where a program was, another one may be.
+	if time.Since(k.listed) > refreshEvery && (k.body(addr) != nil || !k.known(addr)) {
+		k.listPrograms()
+	}
 	if frames, ok := k.cache[addr]; ok {
 		return frames
 	}
 	f, ok := k.frame(addr)
-	if !ok && time.Since(k.listed) > refreshEvery {
-		k.listPrograms()
-		f, ok = k.frame(addr)
-	}
 	if !ok && time.Since(k.read) > refreshEvery && addr>>63 == 1 {
 		if err := k.readSymbols(); err == nil { // a module that was loaded since
 			f, ok = k.frame(addr)
@@ -216,10 +216,16 @@ func (k *Kernel) Frames(addr uint64) []Frame {
 	return frames
 }
 
+// known says whether an address is of the kernel's own code or a module's.
+func (k *Kernel) known(addr uint64) bool {
+	f, ok := k.symbols.frame(addr)
+	return ok && !strings.HasPrefix(f.Function, "bpf_prog_")
+}
+
 func (k *Kernel) frame(addr uint64) (Frame, bool) {
 	if b := k.body(addr); b != nil {
 		f := Frame{Function: b.function, Module: b.name, Offset: addr - b.start, Kind: KindBPF}
-		f.File, f.Line = b.code.line(addr, b.start)
+		f.File, f.Line = b.code.line(addr, b)
 		return f, true
 	}
 	f, ok := k.symbols.frame(addr)
@@ -238,16 +244,19 @@ func (k *Kernel) body(addr uint64) *body {
 	return k.bodies[i]
 }
 
-// line is where the instruction at addr came from. Its function starts at start: the lines of
-// another one are not its own.
-func (c *code) line(addr, start uint64) (string, int) {
+// line is where the instruction at addr of a function came from. The prologue, which the JIT makes,
+// belongs to the function's first line.
+func (c *code) line(addr uint64, b *body) (string, int) {
 	if !c.parsed {
 		c.parsed = true
 		c.lines = jitLines(c.info)
 		c.info = nil
 	}
 	i := sort.Search(len(c.lines), func(i int) bool { return c.lines[i].addr > addr }) - 1
-	if i < 0 || c.lines[i].addr < start {
+	if i < 0 || c.lines[i].addr < b.start {
+		i++
+	}
+	if i == len(c.lines) || c.lines[i].addr >= b.end {
 		return "", 0
 	}
 	return c.lines[i].file, c.lines[i].line

@@ -131,6 +131,9 @@ func (t *symtab) name(s elfSymbol) string {
 	if end := bytes.IndexByte(name, 0); end >= 0 {
 		name = name[:end]
 	}
+	if version := bytes.IndexByte(name, '@'); version > 0 {
+		name = name[:version] // clock_gettime@@GLIBC_2.17
+	}
 	return string(name)
 }
 
