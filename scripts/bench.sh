@@ -12,5 +12,5 @@ can_be_root || die 3 "loading eBPF programs needs root: run 'sudo make bench'"
 bin=$(mktemp -d)
 trap 'rm -rf "$bin"' EXIT
 "${GO:-go}" build -o "$bin/figures" ./internal/figures
-"${GO:-go}" build -o "$bin/gate" ./cmd/gate
+CGO_ENABLED=0 "${GO:-go}" build -trimpath -o "$bin/gate" ./cmd/gate # static, as a guest's init has to be
 "${as_root[@]}" "$bin/figures" "$@"

@@ -73,6 +73,13 @@ var figures = []figure{
 		insns, false,
 	},
 	{
+		"kernel",
+		"The real command on the example, v2 against v3, with its three benchmarks of 256 packets and less: compiling, the " +
+			"boot of Debian's kernel in an emulated CPU, measuring and the report. Five times, of which the median; one before " +
+			"them may fetch the kernel. Two kernels boot side by side.",
+		kernel, true,
+	},
+	{
 		"objects",
 		"Programs of the objects that the packages install, each loaded by itself on this kernel without any config. " +
 			"libbpf-tools carries its objects inside of its binaries. The target is held against what this kernel can load with " +
