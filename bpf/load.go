@@ -72,6 +72,9 @@ func (o *Object) loadSpec(program string, spec *ebpf.CollectionSpec, opts LoadOp
 	if l.Type == ebpf.UnspecifiedProgram {
 		return nil, fmt.Errorf("section %q does not say what type of program %s is; write `type: xdp` (or tc, …) for it in the config", o.Section(program), program)
 	}
+	if spec.Programs[program].AttachType == ebpf.AttachLSMCgroup {
+		return nil, errors.New(lsmCgroup)
+	}
 	if err := o.size(spec); err != nil {
 		return nil, err
 	}

@@ -86,7 +86,7 @@ var kinds = []hookKind{
 	{names: []string{"tp_btf", "fentry", "fexit"}, typ: ebpf.Tracing, example: "fentry/do_unlinkat", shared: true, attach: attachTracing},
 	{names: []string{"fmod_ret"}, typ: ebpf.Tracing, example: "fmod_ret/security_file_open", attach: attachTracing},
 	{names: []string{"iter"}, typ: ebpf.Tracing, example: "iter/task", attach: attachIter, check: checkIter},
-	{names: []string{"lsm_cgroup"}, typ: ebpf.LSM, example: "lsm_cgroup/socket_bind", cgroup: true, attach: attachCgroup, check: checkCgroup},
+	{names: []string{"lsm_cgroup"}, typ: ebpf.LSM, why: lsmCgroup},
 	{names: []string{"lsm"}, typ: ebpf.LSM, example: "lsm/file_open", attach: attachLSM},
 	{names: []string{"kprobe.multi", "kretprobe.multi", "kprobe.session"}, typ: ebpf.Kprobe, example: "kprobe.multi/tcp_*", shared: true, attach: attachKprobeMulti, check: checkPattern},
 	{names: []string{"kprobe", "kretprobe", "ksyscall", "kretsyscall"}, typ: ebpf.Kprobe, example: "kprobe/tcp_v4_connect", shared: true, attach: attachKprobe, check: checkFunction},
@@ -196,6 +196,10 @@ func (h Hook) missing(known []string, format string, args ...any) error {
 	return &NoTarget{d}
 }
 
+// lsmCgroup is why those programs are not gate's own: cilium/ebpf 0.22 tells the kernel
+// no target when it loads them.
+const lsmCgroup = "gate cannot load those of control groups; an agent can, whose programs are measured, too"
+
 // loadedFor is what the kernel looks up when a program is loaded, in words, and what its
 // name in the kernel's types begins with; nothing for most programs.
 func loadedFor(spec *ebpf.ProgramSpec) (what, prefix string) {
@@ -209,7 +213,7 @@ func loadedFor(spec *ebpf.ProgramSpec) (what, prefix string) {
 		return "raw tracepoint", "btf_trace_"
 	case ebpf.AttachTraceIter:
 		return "iterator", "bpf_iter_"
-	case ebpf.AttachLSMMac, ebpf.AttachLSMCgroup:
+	case ebpf.AttachLSMMac:
 		return "security hook", "bpf_lsm_"
 	}
 	return "", ""

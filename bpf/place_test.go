@@ -67,6 +67,7 @@ func TestHook(t *testing.T) {
 		{section: "xdp", typ: ebpf.XDP, config: bench.Program{Attach: "xdp/of_a_loader"}, err: "expected native or generic", hint: "attach: xdp"},
 		{section: "prog", typ: ebpf.SchedCLS, config: bench.Program{Attach: "tc/egress"}, want: "tc/egress alone"},
 		{section: "freplace/f", typ: ebpf.Extension, err: "its runs are not counted"},
+		{section: "lsm_cgroup/socket_bind", typ: ebpf.LSM, err: "an agent can"},
 		{section: "syscall", typ: ebpf.Syscall, err: "nothing in the kernel runs it"},
 	} {
 		o := &Object{spec: &ebpf.CollectionSpec{Programs: map[string]*ebpf.ProgramSpec{"p": {SectionName: tt.section, Type: tt.typ, AttachType: tt.at}}}, programs: map[string]bench.Program{"p": tt.config}}

@@ -137,7 +137,6 @@ func TestHooks(t *testing.T) {
 		{program: "on_fentry", work: unlink, runs: 20, needs: testkernel.Fentry},
 		{program: "on_fexit", work: unlink, runs: 20, needs: testkernel.Fentry},
 		{program: "on_fmod_ret", work: unlink, runs: 20, needs: testkernel.Fentry},
-		{program: "on_lsm_cgroup", work: connect, runs: 20, needs: testkernel.Fentry, since: [2]int{6, 0}},
 		{program: "on_lsm", work: unlink, runs: 20, needs: testkernel.Fentry},
 		{program: "on_uprobe", work: cmd("/bin/true"), runs: 1},
 		{program: "on_uretprobe", work: cmd("/bin/true"), runs: 1},
