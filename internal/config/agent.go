@@ -187,6 +187,7 @@ func (r *reader) ofAgents(s *Suite) {
 		if b.Agent.Run == "" && (b.Net != nil || b.At != "" || b.Work != nil && b.Work.Packets) {
 			r.failAt(b.Pos, "leave them out: work goes on in the host's own network namespace", "net, at and packets have no meaning with an agent that runs already")
 		}
+		r.inNet(b, b.Agent.Pos, b.Agent.In)
 		if b.Work == nil {
 			r.failAt(b.Pos, `work: {run: "a shell command"}, or {duration: 2s} to watch only`, "benchmark %s does not say what is at work meanwhile", quote(b.Name))
 		}

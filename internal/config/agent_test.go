@@ -62,6 +62,7 @@ func TestAgentMistakes(t *testing.T) {
 		{"version: 1\nagents:\n  §a/b: {run: x}", "is not a name of an agent", ""},
 		{agent("where: §container"), "gate starts no container; an agent runs where gate does", "in the action, that is the measuring container"},
 		{agent("where: §moon"), "where cannot be", "expected one of host, container"},
+		{"version: 1\nagents:\n  §a: {run: x, in: nowhere}\nbenchmarks: {a/b: {work: {run: x}}}", `no namespace "nowhere"`, "there are client, server"},
 		{agent("§redy: {}"), "unknown key", "did you mean ready?"},
 		{agent("ready: {log: §'(' }"), "missing closing )", "regexp/syntax"},
 		{agent("ready: {port: §70000}"), "port must be a whole number from 1 to 65535", ""},

@@ -220,6 +220,8 @@ func TestMistakes(t *testing.T) {
 		{benchmark("work: {run: a}, net: [{a: 1.0.0.1/8, b: 1.0.0.2/8}, §{b: 2.0.0.1/8, a: 2.0.0.2/8}]"), "a link between b and a already", ""},
 		{benchmark("work: {run: a}, net: §[]"), "net has no link", ""},
 		{benchmark("work: {run: a}, §at: router/x"), `no namespace "router"`, ""},
+		{benchmark("work: {run: a}, §at: server/eth0"), `server has no interface "eth0"`, "server/client"},
+		{benchmark("work: {run: a}, net: [{a: 1.0.0.1/8, b: 1.0.0.2/8}, {b: 2.0.0.1/8, c: 2.0.0.2/8}], §at: b"), "b has several interfaces", "write b/a or b/c"},
 		{benchmark("work: {run: a}, setup: [a, §{in: nobody, run: b}]"), `no namespace "nobody"`, ""},
 		{benchmark("work: {run: a}, setup: [§{in: client}]"), "does not say what it runs", ""},
 		{benchmark("work: {run: a}, setup: {run: b, port: §65536}"), "port must be a whole number from 1 to 65535", ""},

@@ -298,31 +298,49 @@ func (r *reader) worked(given map[string]*yaml.Node, b *bench.Benchmark) {
 			r.fail(k, "leave it out", "%s has no meaning with work: %s", name, why)
 		}
 	}
+	if b.Work != nil {
+		r.inNet(b, b.Work.Pos, b.Work.In)
+	}
+	for _, c := range slices.Concat(b.Setup, b.Teardown) {
+		r.inNet(b, c.Pos, c.In)
+	}
+	k := given["at"]
+	if k == nil {
+		return
+	}
+	space, iface, _ := strings.Cut(b.At, "/")
+	all := neighbours(b, space)
+	switch {
+	case len(all) == 0:
+		r.inNet(b, r.pos(k), space)
+	case iface == "" && len(all) > 1:
+		r.fail(k, "write "+space+"/"+strings.Join(all, " or "+space+"/"), "%s has several interfaces", space)
+	case iface != "" && !slices.Contains(all, iface):
+		r.fail(k, "interfaces are named for the namespace at their other end: "+space+"/"+strings.Join(all, ", "+space+"/"), "%s has no interface %s", space, quote(iface))
+	}
+}
+
+// neighbours are the namespaces that a benchmark joins with one, for which the
+// interfaces there are named; all namespaces for "".
+func neighbours(b *bench.Benchmark, space string) []string {
 	links := b.Net
 	if len(links) == 0 {
 		links = bench.DefaultLinks()
 	}
-	var there []string
+	var all []string
 	for _, l := range links {
-		for _, e := range l.Ends {
-			if !slices.Contains(there, e.Namespace) {
-				there = append(there, e.Namespace)
+		for i, e := range l.Ends {
+			if other := l.Ends[1-i].Namespace; (space == "" || other == space) && !slices.Contains(all, e.Namespace) {
+				all = append(all, e.Namespace)
 			}
 		}
 	}
-	check := func(pos bench.Pos, name string) {
-		if name != "" && !slices.Contains(there, name) {
-			r.failAt(pos, "there are "+strings.Join(there, ", ")+`; net: declares others`, "no namespace %s", quote(name))
-		}
-	}
-	if b.Work != nil {
-		check(b.Work.Pos, b.Work.In)
-	}
-	for _, c := range slices.Concat(b.Setup, b.Teardown) {
-		check(c.Pos, c.In)
-	}
-	if k := given["at"]; k != nil {
-		space, _, _ := strings.Cut(b.At, "/")
-		check(r.pos(k), space)
+	return all
+}
+
+// inNet notes a namespace that a benchmark does not have.
+func (r *reader) inNet(b *bench.Benchmark, pos bench.Pos, name string) {
+	if all := neighbours(b, ""); name != "" && !slices.Contains(all, name) {
+		r.failAt(pos, "there are "+strings.Join(all, ", ")+`; net: declares others`, "no namespace %s", quote(name))
 	}
 }

@@ -140,7 +140,7 @@ func traffic(l *lab) ([]row, error) {
 		r := row{what: "packets/s by a packet socket", measured: fmt.Sprintf("%.0f", ways[0].best)}
 		if w.err != nil {
 			said := strings.Split(w.err.Error(), "\n")
-			r.beside = w.name + ": " + strings.TrimSpace(said[len(said)-1])
+			r.beside = w.name + " did not start here: " + strings.TrimSpace(said[len(said)-1])
 		} else {
 			r.beside, r.ratio = fmt.Sprintf("%s: %.0f", w.name, w.best), fmt.Sprintf("%.1f×", ways[0].best/w.best)
 		}
