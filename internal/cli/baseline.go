@@ -27,10 +27,10 @@ func (c Command) baseline() *cobra.Command {
 		Use:   "baseline",
 		Short: "List, show, prune, copy, pull and push stored runs",
 		Long: `Runs are stored in a directory, or in a bucket: s3://BUCKET?region=R (with
-endpoint=URL also of other servers than Amazon's) or azblob://CONTAINER; a
+endpoint=URL also of other servers than Amazon's), gs://BUCKET, azblob://CONTAINER; a
 path is a prefix of the names of objects. Credentials are read from the environment, as
 the clouds' own tools read them: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY,
-AZURE_STORAGE_ACCOUNT and AZURE_STORAGE_KEY, …`,
+GOOGLE_APPLICATION_CREDENTIALS, AZURE_STORAGE_ACCOUNT and AZURE_STORAGE_KEY, …`,
 		Args: takesVerb,
 		RunE: showHelp,
 

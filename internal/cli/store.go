@@ -16,7 +16,7 @@ import (
 
 // storeFlag is --store of every verb that has one.
 func storeFlag(f *pflag.FlagSet, to *string) {
-	f.StringVar(to, "store", "", "the store: a directory, `s3://BUCKET` or azblob://CONTAINER (default: .ebpf-bench at the top of the repository)")
+	f.StringVar(to, "store", "", "the store: a directory, `s3://BUCKET`, gs://BUCKET or azblob://CONTAINER (default: .ebpf-bench at the top of the repository)")
 }
 
 // openStore opens the store that a flag names, or the one of the repository

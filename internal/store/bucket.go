@@ -70,15 +70,26 @@ func (b *bucket) read(ctx context.Context, key string, most int64) ([]byte, erro
 
 func (b *bucket) create(ctx context.Context, key string, data []byte) error {
 	key = b.prefix + key
+	if err := fits(key); err != nil {
+		return err
+	}
+	return cloudError(b.WriteAll(ctx, key, data, &blob.WriterOptions{ContentType: contentType(key), IfNotExist: true, MaxConcurrency: 1}))
+}
+
+// fits tells that a key is one that every cloud takes.
+func fits(key string) error {
 	if len(key) > maxKey {
 		return fmt.Errorf("a name of %d bytes, at most %d in a bucket: the names of branch and testbed are too long", len(key), maxKey)
 	}
-	kind := "text/plain; charset=utf-8"
+	return nil
+}
+
+// contentType is of gzip as content, not as its encoding: some clouds would inflate it.
+func contentType(key string) string {
 	if strings.HasSuffix(key, suffix) {
-		// As content, not as its encoding: some clouds would inflate it.
-		kind = "application/gzip"
+		return "application/gzip"
 	}
-	return cloudError(b.WriteAll(ctx, key, data, &blob.WriterOptions{ContentType: kind, IfNotExist: true, MaxConcurrency: 1}))
+	return "text/plain; charset=utf-8"
 }
 
 func (b *bucket) remove(ctx context.Context, key string) error {
@@ -124,12 +135,17 @@ func cloudError(err error) error {
 	if err == nil {
 		return nil
 	}
+	return &CloudError{text: oneLine(err), code: gcerrors.Code(err), err: err}
+}
+
+// oneLine is an error in one line, without secrets.
+func oneLine(err error) string {
 	const longest = 400
 	text := redact(strings.Join(strings.Fields(err.Error()), " "), os.Getenv)
 	if len(text) > longest {
 		text = strings.ToValidUTF8(text[:longest], "") + "…"
 	}
-	return &CloudError{text: text, code: gcerrors.Code(err), err: err}
+	return text
 }
 
 // secrets are the variables whose values nobody may read in an error.

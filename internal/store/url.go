@@ -21,6 +21,7 @@ import (
 //
 //	s3://BUCKET?region=R&endpoint=URL   also profile, use_path_style, accelerate,
 //	                                    dualstack, fips, anonymous, ssetype, kmskeyid
+//	gs://BUCKET                         also anonymous
 //	azblob://CONTAINER                  also storage_account, domain, protocol, localemu
 //	file:///DIRECTORY                   the directory
 //	mem://                              in this process alone, empty at each opening
@@ -35,6 +36,7 @@ func (e *URLError) Hint() string { return e.hint }
 var parameters = map[string][]string{
 	"s3": {"region", "endpoint", "profile", "use_path_style", "disable_https", "accelerate", "dualstack", "fips", "anonymous",
 		"ssetype", "kmskeyid", "request_checksum_calculation", "response_checksum_validation"},
+	"gs":     {"anonymous"},
 	"azblob": {"storage_account", "domain", "protocol", "localemu"},
 	"file":   {},
 	"mem":    {},
@@ -44,11 +46,11 @@ var parameters = map[string][]string{
 func parseURL(where string) (*url.URL, error) {
 	u, err := url.Parse(where)
 	if err != nil {
-		return nil, &URLError{text: "that is no URL of a store", hint: "s3://BUCKET, azblob://CONTAINER or a directory"}
+		return nil, &URLError{text: "that is no URL of a store", hint: "s3://BUCKET, gs://BUCKET, azblob://CONTAINER or a directory"}
 	}
 	known, ok := parameters[u.Scheme]
 	if !ok {
-		return nil, &URLError{text: fmt.Sprintf("%.20q is no kind of store", u.Scheme), hint: "s3://BUCKET, azblob://CONTAINER or a directory"}
+		return nil, &URLError{text: fmt.Sprintf("%.20q is no kind of store", u.Scheme), hint: "s3://BUCKET, gs://BUCKET, azblob://CONTAINER or a directory"}
 	}
 	const fromEnv = "the environment has them, as for the cloud's own tools: AWS_ACCESS_KEY_ID, GOOGLE_APPLICATION_CREDENTIALS, AZURE_STORAGE_KEY, …"
 	if u.User != nil {
@@ -93,6 +95,16 @@ func openBackend(ctx context.Context, where string) (backend, error) {
 	if p := strings.Trim(path.Clean("/"+u.Path), "/"); p != "" {
 		b.prefix = p + "/"
 	}
+	if u.Scheme == "gs" {
+		g, err := openGoogle(ctx, u.Host, b.prefix, u.Query().Get("anonymous") == "true")
+		if err == nil {
+			err = g.accessible(ctx)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", b.where(""), err)
+		}
+		return g, nil
+	}
 	if b.Bucket, err = openBucket(ctx, u); err != nil {
 		return nil, unopened(b, err)
 	}
@@ -117,13 +129,17 @@ func openBucket(ctx context.Context, u *url.URL) (*blob.Bucket, error) {
 	plain := &url.URL{Scheme: u.Scheme, Host: u.Host}
 	switch u.Scheme {
 	case "s3":
-		// Servers that are not Amazon's have no host for each bucket, and some refuse
-		// checksums that they did not ask for.
+		// What is stored has a checksum of its own, and of objects that have none
+		// of S3's the SDK would write to standard error.
+		usual := map[string]string{"response_checksum_validation": "when_required"}
 		if q.Get("endpoint") != "" {
-			for name, value := range map[string]string{"use_path_style": "true", "request_checksum_calculation": "when_required"} {
-				if !q.Has(name) {
-					q.Set(name, value)
-				}
+			// Servers that are not Amazon's have no host for each bucket, and some refuse
+			// checksums that they did not ask for.
+			usual["use_path_style"], usual["request_checksum_calculation"] = "true", "when_required"
+		}
+		for name, value := range usual {
+			if !q.Has(name) {
+				q.Set(name, value)
 			}
 		}
 	}
