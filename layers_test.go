@@ -35,7 +35,7 @@ var rooms = map[string][]string{
 	"internal/work":       {"bench", "internal/build", "internal/netns"},
 	"internal/store":      {"bench"},
 	"internal/adapter":    {"bench", "stats", "internal/openmetrics"},
-	"internal/render":     {"gate", "bench", "internal/openmetrics"},
+	"internal/render":     {"gate", "bench", "internal/openmetrics", "internal/plot"},
 	"internal/github":     {"bench", "gate", "internal/store"},
 	"internal/agent":      {"bench", "bpf"},
 	"internal/harness":    {"bench", "internal/build", "internal/adapter"},
@@ -59,6 +59,7 @@ var rooms = map[string][]string{
 	"test":     {"internal/cli", "internal/vm", "bench"},
 
 	"internal/openmetrics": {},
+	"internal/plot":        {"bench", "gate", "stats"},
 }
 
 // libraries holds the third-party libraries of the pure rooms, which must run on

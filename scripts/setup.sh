@@ -55,6 +55,7 @@ if [ "$goal" = ci ]; then
 	[ -e /usr/include/stdlib.h ] || need libc6-dev
 	have make || need make
 	have shellcheck || wish shellcheck
+	have chromium || wish chromium # opens the pages of reports
 fi
 # The tests of other kernels ask apt for their packages, which a machine whose lists
 # were never fetched does not know.

@@ -17,7 +17,7 @@ import (
 // reportFormats are those of --format, and runFormats those that a run is written in.
 // The last two of a report tell of head alone.
 var (
-	reportFormats = []string{"text", "markdown", "json", "junit", "sarif", "openmetrics", "csv", "bmf", "benchfmt"}
+	reportFormats = []string{"text", "markdown", "json", "html", "junit", "sarif", "openmetrics", "csv", "bmf", "benchfmt"}
 	runFormats    = []string{"benchfmt", "bmf", "csv", "json", "openmetrics"}
 )
 
@@ -65,6 +65,8 @@ func (o *output) write(w io.Writer, all []judged, missing int, elapsed time.Dura
 			return render.Markdown(w, reports[0], options)
 		}
 		return render.Suite(w, worstFirst(reports), render.SuiteOptions{MarkdownOptions: options})
+	case "html":
+		return o.page(w, all, missing)
 	case "junit":
 		return render.JUnit(w, reports, missing)
 	case "sarif":
@@ -86,6 +88,15 @@ func (o *output) write(w io.Writer, all []judged, missing int, elapsed time.Dura
 		return render.Text(w, reports[0], options)
 	}
 	return render.Texts(w, reports, missing, options)
+}
+
+// page writes the reports as a page.
+func (o *output) page(w io.Writer, all []judged, missing int) error {
+	reports := make([]render.PageReport, len(all))
+	for i, j := range all {
+		reports[i] = render.PageReport{Report: j.report, Base: j.base, Head: j.head, Past: j.history}
+	}
+	return render.HTML(w, reports, missing, render.PageOptions{Version: version(), Summary: o.summary, Verdict: o.verdict})
 }
 
 // source is the file, from here, that a compiler meant, which ran where the config of

@@ -23,6 +23,10 @@ type output struct {
 	// waivers go into; nil: the usual one.
 	configFlag string
 	configOf   func(suite string) string
+	// summary and verdict are those of the whole where they are more than the reports
+	// say; an empty summary: they are not.
+	summary string
+	verdict gate.Verdict
 }
 
 func (o *output) flags(f *pflag.FlagSet) {

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,6 +30,7 @@ type reportFlags struct {
 	label                              string
 	author                             string
 	pending                            bool
+	formats                            []string // that the report is also written in
 }
 
 func (c Command) report() *cobra.Command {
@@ -71,6 +74,8 @@ GATE_TOKEN or GITHUB_TOKEN. Every flag also has a variable: GATE_ and its name.`
 	fl.StringVar(&f.needs, "needs", env("NEEDS", ""), "how the measuring jobs ended: `success|failure|cancelled|skipped`")
 	fl.StringVar(&f.label, "label", env("LABEL", "perf-accepted"), "the `LABEL` that lets waivers of head count")
 	fl.StringVar(&f.author, "author", env("AUTHOR", ""), "the `LOGIN` that the token writes as (default: it is asked for)")
+	fl.StringSliceVar(&f.formats, "format", strings.FieldsFunc(env("FORMAT", ""), func(r rune) bool { return r == ',' || r == ' ' }),
+		"also write the report as `html,junit,sarif,openmetrics,csv`, into the same directory")
 	fl.BoolVar(&f.pending, "pending", false, "only set the status to pending")
 	return cmd
 }
@@ -91,6 +96,11 @@ func (f *reportFlags) check() error {
 		}
 		if !ok {
 			return usage("--%s %s: expected one of %s", v.flag, v.value, strings.TrimPrefix(strings.Join(v.known, ", "), ", "))
+		}
+	}
+	for _, name := range f.formats {
+		if reportFiles[name] == "" {
+			return usage("--format %s: expected one of %s", name, strings.Join(slices.Sorted(maps.Keys(reportFiles)), ", "))
 		}
 	}
 	if len(f.id) == 0 || len(f.id) > 40 || strings.Trim(f.id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") != "" {

@@ -23,6 +23,7 @@ const maxBundles = 64
 // A judgement is what there is to tell.
 type judgement struct {
 	reports []*gate.Report // the worst first
+	of      map[*gate.Report]judged
 	verdict gate.Verdict
 	code    int // the exit code, before fail-on
 	title   string
@@ -43,9 +44,11 @@ func (r *reporting) judge(ctx context.Context) (*judgement, error) {
 	}
 	r.readHistory(ctx)
 	r.measures = map[string]bool{}
-	j := &judgement{base: source}
+	j := &judgement{base: source, of: map[*gate.Report]judged{}}
 	for _, b := range bundles {
-		j.reports = append(j.reports, r.judgeOne(b, source))
+		report := r.judgeOne(b, source)
+		j.reports = append(j.reports, report)
+		j.of[report] = judged{report: report, base: b.Base, head: b.Head, history: r.history.Runs}
 	}
 	r.missingTestbeds(bundles)
 	j.conclude(r)

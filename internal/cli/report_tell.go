@@ -223,6 +223,11 @@ func (r *reporting) files(j *judgement) error {
 	if err := errors.Join(os.WriteFile(filepath.Join(r.dir, "report.json"), data, 0o644), os.WriteFile(filepath.Join(r.dir, "report.md"), []byte(text), 0o644)); err != nil {
 		return err
 	}
+	for _, format := range r.f.formats {
+		if err := r.file(j, format); err != nil {
+			return err
+		}
+	}
 	if _, err := github.Summary(r.getenv, text); err != nil {
 		r.say("warning: %v", err)
 		short, err := r.markdown(j, render.MaxComment)
@@ -234,6 +239,29 @@ func (r *reporting) files(j *judgement) error {
 		}
 	}
 	return nil
+}
+
+// reportFiles are what the report is called in other formats.
+var reportFiles = map[string]string{
+	"html": "report.html", "junit": "report.junit.xml", "sarif": "report.sarif", "openmetrics": "report.openmetrics.txt", "csv": "report.csv",
+}
+
+// file writes the report in another format. Where something could not be measured, a
+// testbed has no report to each of them.
+func (r *reporting) file(j *judgement, format string) error {
+	all := make([]judged, len(j.reports))
+	for i, x := range j.reports {
+		all[i] = j.of[x]
+	}
+	o := &output{format: format, configOf: j.base.file}
+	if len(j.reports) == 0 || j.reports[0].Asked || j.code != exitPass {
+		o.summary, o.verdict = j.title, j.verdict
+	}
+	var b bytes.Buffer
+	if err := o.write(&b, all, min(1, len(r.problems)), 0); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(r.dir, reportFiles[format]), b.Bytes(), 0o644)
 }
 
 // rollUp makes what later pull requests fetch as their baseline, of the runs

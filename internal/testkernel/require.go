@@ -31,6 +31,7 @@ const (
 	QEMU     Feature = "qemu"         // emulate an x86-64, on one
 	BPFTools Feature = "libbpf-tools" // agents that carry their objects inside them
 	Veristat Feature = "veristat"     // in Debian from 13 on
+	Browser  Feature = "browser"      // Chromium, without a window
 )
 
 // Names of the environment variables that police skips.
@@ -110,5 +111,6 @@ var probes = map[Feature]func() error{
 	XDPTools: sync.OnceValue(func() error { return files("/usr/lib/*/bpf/xdp*.o", "/usr/lib/bpf/xdp*.o", "/usr/lib64/bpf/xdp*.o") }),
 	QEMU:     sync.OnceValue(probeQEMU),
 	BPFTools: sync.OnceValue(probeBPFTools),
+	Browser:  sync.OnceValue(probeBrowser),
 	Veristat: sync.OnceValue(func() error { return command("veristat", "--version") }),
 }

@@ -61,6 +61,24 @@ func probeQEMU() error {
 	return command("qemu-system-x86_64", "--version")
 }
 
+// BrowserPath is the executable of Chromium; empty: there is none.
+func BrowserPath() string {
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "chrome"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	return ""
+}
+
+func probeBrowser() error {
+	path := BrowserPath()
+	if path == "" {
+		return errors.New("no chromium is installed")
+	}
+	return command(path, "--version")
+}
+
 // IncludeDir is where Debian's multiarch layout keeps <asm/types.h>, which clang
 // does not search when its target is bpf. On hosts without that layout it does
 // not exist, and a compiler passes over it.
