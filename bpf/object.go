@@ -234,7 +234,7 @@ func (o *Object) Configure(programs []bench.Program) error {
 			continue
 		}
 		if err := retype(spec, p); err != nil {
-			errs = append(errs, &bench.Diagnostic{Pos: p.Pos, Message: err.Error()})
+			errs = append(errs, err)
 			continue
 		}
 		o.programs[p.Name] = p

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/org/ebpf-bench-gate/bench"
+	"github.com/org/ebpf-bench-gate/internal/near"
 )
 
 // typeName is the program's type in the words of bpftool.
@@ -130,7 +131,8 @@ var sections = []section{
 	{"freplace/", ebpf.Extension, ebpf.AttachNone, 0},
 }
 
-// retype applies the config's type and attach to a program.
+// retype applies the config's type and attach to a program. The error is a
+// [bench.Diagnostic].
 func retype(spec *ebpf.ProgramSpec, p bench.Program) error {
 	for _, name := range []string{p.Type, p.Attach} {
 		if name == "" {
@@ -149,7 +151,11 @@ func retype(spec *ebpf.ProgramSpec, p bench.Program) error {
 			for i, s := range sections {
 				names[i] = s.name
 			}
-			return fmt.Errorf("unknown program type %q: expected one of %s", name, strings.Join(names, ", "))
+			hint := "expected one of " + strings.Join(names, ", ")
+			if meant, ok := near.Word(plain, names); ok {
+				hint = "did you mean " + meant + "?"
+			}
+			return &bench.Diagnostic{Pos: p.Pos, Message: fmt.Sprintf("unknown program type %q", name), Hint: hint}
 		}
 		s := sections[i]
 		name = plain
