@@ -241,30 +241,36 @@ func clean(s string) string {
 	}, s)
 }
 
-// Short are the names of results as people call them: without the package that all of
-// them are in, and without the number of CPUs that package testing puts behind each.
-// The results are those of all sides, so that one benchmark has one name.
-func Short(results []bench.Result, format string) func(bench.Result) string {
-	plain := func(r bench.Result) string { return r.Benchmark }
-	if format != "gobench" || len(results) == 0 {
-		return plain
-	}
-	pkg, cpus := results[0].Program, suffix(results[0].Benchmark)
-	for _, r := range results {
-		if r.Program != pkg || !strings.HasPrefix(r.Benchmark, pkg+".") {
-			pkg = ""
+// Short are the names of a side's results as people call them, in their order: without the
+// package, where each side has one package (whose path may have changed), and without the
+// number of CPUs that package testing puts behind all of them.
+func Short(sides [][]bench.Result, format string) [][]string {
+	cut := format == "gobench"
+	cpus, first := "", true
+	for _, results := range sides {
+		for _, r := range results {
+			cut = cut && r.Program == results[0].Program && strings.HasPrefix(r.Benchmark, r.Program+".")
+			if s := suffix(r.Benchmark); first {
+				cpus, first = s, false
+			} else if s != cpus {
+				cpus = ""
+			}
 		}
-		if suffix(r.Benchmark) != cpus {
-			cpus = ""
+	}
+	if format != "gobench" {
+		cpus = ""
+	}
+	all := make([][]string, len(sides))
+	for i, results := range sides {
+		for _, r := range results {
+			name := strings.TrimSuffix(r.Benchmark, cpus)
+			if cut {
+				name = strings.TrimPrefix(name, r.Program+".")
+			}
+			all[i] = append(all[i], name)
 		}
 	}
-	return func(r bench.Result) string {
-		name := strings.TrimSuffix(r.Benchmark, cpus)
-		if pkg != "" {
-			name = strings.TrimPrefix(name, pkg+".")
-		}
-		return name
-	}
+	return all
 }
 
 // suffix is the "-8" behind a benchmark's name; "" where there is none.

@@ -3,6 +3,7 @@ package harness
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -142,25 +143,21 @@ func TestShort(t *testing.T) {
 		return all
 	}
 	for _, tt := range []struct {
-		all  []bench.Result
-		want string
+		base, head []bench.Result
+		want       string
 	}{
-		{of("ex.com/a.BFib-2", "ex.com/a.BOther/n=1-2"), "Fib Other/n=1"},
-		{of("ex.com/a.BFib-2", "ex.com/b.BFib-2"), "ex.com/a.Fib ex.com/b.Fib"},
-		{of("ex.com/a.BFib-2", "ex.com/a.BFib-4"), "Fib-2 Fib-4"},
-		{of("ex.com/a.BFib", "ex.com/a.BFib-4"), "Fib Fib-4"},
-		{of("ex.com/a.BFib/x-y"), "Fib/x-y"},
+		{of("ex.com/a.BFib-2"), of("ex.com/a.BFib-2", "ex.com/a.BOther/n=1-2"), "[[Fib] [Fib Other/n=1]]"},
+		{of("ex.com/v1.BFib-2"), of("ex.com/v2.BFib-2"), "[[Fib] [Fib]]"},
+		{of("ex.com/a.BFib-2"), of("ex.com/a.BFib-2", "ex.com/b.BFib-2"), "[[ex.com/a.Fib] [ex.com/a.Fib ex.com/b.Fib]]"},
+		{of("ex.com/a.BFib-2"), of("ex.com/a.BFib-4"), "[[Fib-2] [Fib-4]]"},
+		{of("ex.com/a.BFib"), of("ex.com/a.BFib-4"), "[[Fib] [Fib-4]]"},
+		{of("ex.com/a.BFib/x-y"), nil, "[[Fib/x-y] []]"},
 	} {
-		name := Short(tt.all, "gobench")
-		var got []string
-		for _, r := range tt.all {
-			got = append(got, name(r))
-		}
-		if strings.Join(got, " ") != tt.want {
-			t.Errorf("%v, want %s", got, tt.want)
+		if got := fmt.Sprint(Short([][]bench.Result{tt.base, tt.head}, "gobench")); got != tt.want {
+			t.Errorf("%s, want %s", got, tt.want)
 		}
 	}
-	if got := Short(of("ex.com/a.BFib-2"), "criterion")(bench.Result{Benchmark: "a-2"}); got != "a-2" {
+	if got := fmt.Sprint(Short([][]bench.Result{of("ex.com/a.BFib-2")}, "criterion")); got != "[[ex.com/a.Fib-2]]" {
 		t.Errorf("another tool's name became %s", got)
 	}
 }

@@ -55,7 +55,7 @@ func (r *run) prepareHarness(ctx context.Context, b bench.Benchmark) error {
 }
 
 func (l *harnesses) open(r *run) error {
-	var all []bench.Result
+	var all [][]bench.Result
 	format := ""
 	for i, side := range r.Sides {
 		if side.Dir == "" {
@@ -72,15 +72,15 @@ func (l *harnesses) open(r *run) error {
 			return err
 		}
 		format, s.rows = out.Format, out.Results
-		all = append(all, out.Results...)
+		all = append(all, out.Results)
 		l.sides = append(l.sides, s)
 	}
-	short := harness.Short(all, format)
-	for _, s := range l.sides {
+	names := harness.Short(all, format)
+	for i, s := range l.sides {
 		seen := map[[2]string]bool{}
-		for _, row := range s.rows {
+		for j, row := range s.rows {
 			res := &bench.Result{
-				Benchmark: l.b.Name + "/" + short(row), Program: l.b.Name, Measure: row.Measure, Kind: bench.User, Path: format,
+				Benchmark: l.b.Name + "/" + names[i][j], Program: l.b.Name, Measure: row.Measure, Kind: bench.User, Path: format,
 				Unit: row.Unit, Better: row.Better,
 			}
 			if key := [2]string{res.Benchmark, res.Measure}; seen[key] {
