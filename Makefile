@@ -45,3 +45,4 @@ setup: ## install what demo and tests need, with apt
 clean: ## remove what was built; stored runs stay
 	rm -rf bin
 	$(MAKE) -s -C examples/fun-xdp clean
+	$(MAKE) -s -C examples/profiler clean

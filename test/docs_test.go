@@ -230,6 +230,8 @@ exec git init -q repo
 cd repo
 mkdir examples
 exec cp -r $EXAMPLE examples/fun-xdp
+exec sh -c 'cp -r $TOP/examples/profiler examples/ && rm -f examples/profiler/*.test examples/profiler/*/*.test'
+exec sh -c 'printf "module github.com/org/ebpf-bench-gate\n\ngo 1.25\n" >go.mod'
 exec sh -c 'cp examples/fun-xdp/fun_xdp.h .; cp examples/fun-xdp/v2_fizzbuzz.bpf.c old.bpf.c; cp examples/fun-xdp/v3_fibonacci.bpf.c new.bpf.c'
 exec sh -c 'cp old.bpf.c v2.bpf.c; cp new.bpf.c v3.bpf.c; cp old.bpf.c prog.bpf.c'
 exec sh -c 'for n in old new; do clang -O2 -g -target bpf -idirafter /usr/include/$(uname -m)-linux-gnu -c $n.bpf.c -o $n.o || exit; done; cp new.o program.o'
