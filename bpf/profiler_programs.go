@@ -17,7 +17,7 @@ import (
 // The eBPF programs of a [Profiler], and the maps that they share:
 //
 //	ring      records for user space
-//	scratch   a place a CPU, where a record is put together (see record…), and counts
+//	scratch   a place a CPU, where a sample is put together (see record…), and counts
 //	tracked   the processes that are sampled; none: all
 //	waiting   by thread, the record that it left when it went to sleep
 //
@@ -212,7 +212,7 @@ func (r *recorder) execed() *ebpf.ProgramSpec {
 	return rawTracing("gate_execed", "sched_process_exec", slices.Concat(
 		r.current(),
 		r.isTracked(),
-		r.place(),
+		onStack(),
 		r.header(kindExec),
 		r.bare(),
 		end(),
@@ -241,7 +241,7 @@ func (r *recorder) exited() *ebpf.ProgramSpec {
 			asm.FnMapDeleteElem.Call(),
 		)
 	}
-	return rawTracing("gate_exited", "sched_process_exit", slices.Concat(insns, r.place(), r.header(kindExit), r.bare(), end()))
+	return rawTracing("gate_exited", "sched_process_exit", slices.Concat(insns, onStack(), r.header(kindExit), r.bare(), end()))
 }
 
 // rawTracing is a program of a tracepoint that reads the kernel's structures by their
@@ -271,6 +271,17 @@ func (r *recorder) place() asm.Instructions {
 		asm.JEq.Imm(asm.R0, 0, "out"),
 		asm.Mov.Reg(asm.R8, asm.R0),
 	}
+}
+
+// onStack lets R8 point to an empty header on the stack. A program that is no sampling one may
+// be interrupted by one, which needs the scratch place.
+func onStack() asm.Instructions {
+	const at = -(recordHeader + 8) // below the keys
+	insns := asm.Instructions{asm.Mov.Imm(asm.R1, 0)}
+	for i := int16(0); i < recordHeader; i += 8 {
+		insns = append(insns, asm.StoreMem(asm.RFP, at+i, asm.R1, asm.DWord))
+	}
+	return append(insns, asm.Mov.Reg(asm.R8, asm.RFP), asm.Add.Imm(asm.R8, at))
 }
 
 // increment adds one to a count of this CPU, which no other writes.

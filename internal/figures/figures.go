@@ -136,4 +136,11 @@ var figures = []figure{
 			"second: its user and system time (getrusage), as a share of one CPU.",
 		top, true,
 	},
+	{
+		"profile",
+		"gate profile as a process: its user and system time (getrusage) as a share of all CPUs, at 99 Hz for a minute with a " +
+			"loop on every CPU; what it loses of a busy program at 10 kHz in ten seconds; and the ten hottest functions of a " +
+			"program, sampled at 999 Hz by it and by perf record at the same time.",
+		profiler, true,
+	},
 }
