@@ -253,6 +253,48 @@ func TestProfilerChildren(t *testing.T) {
 	}
 }
 
+// Processes that come and go are told whole, however often the clock interrupts what tells.
+func TestProfilerExecs(t *testing.T) {
+	testkernel.Require(t, testkernel.BPF, testkernel.BTF)
+	testkernel.NoLeaks(t)
+	p, err := NewProfiler(ProfilerOptions{Frequency: 10_000, Event: EventClock, Tracked: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	if err := errors.Join(p.Track(os.Getpid()), p.Start()); err != nil {
+		t.Fatal(err)
+	}
+	sh := exec.Command("/bin/sh", "-c", "while :; do /bin/true; done")
+	sh.SysProcAttr = &unix.SysProcAttr{Pdeathsig: unix.SIGKILL}
+	if err := sh.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = sh.Process.Kill()
+		_ = sh.Wait()
+	}()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	const enough = 200
+	execs, exits := map[uint32]bool{}, 0
+	stats, err := p.Run(ctx, ProfilerHandler{
+		Sample: func(*StackSample) {},
+		Exec:   func(pid uint32) { execs[pid] = true },
+		Exit: func(pid uint32) {
+			if !execs[pid] {
+				return // Go's runtime tries things out in one
+			}
+			if exits++; exits == enough {
+				cancel()
+			}
+		},
+	})
+	if err != nil || exits < enough || stats.Lost != 0 {
+		t.Errorf("%d ended, %+v, %v", exits, stats, err)
+	}
+}
+
 // One stack alone is what was asked for, and not what has no such stack.
 func TestProfilerStacks(t *testing.T) {
 	testkernel.Require(t, testkernel.BPF, testkernel.BTF)

@@ -234,7 +234,7 @@ func profilerAgrees(l *lab) ([]row, error) {
 		return nil, fmt.Errorf("perf report: %w", err)
 	}
 	a := shares(ours, regexp.MustCompile(`(?m)^ *\S+ +([\d.]+)% +\S+ +[\d.]+% +(\S+)`))
-	b := shares(string(theirs), regexp.MustCompile(`(?m)^ *([\d.]+)%?;\[.\] (\S+)`))
+	b := shares(string(theirs), regexp.MustCompile(`(?m)^ *([\d.]+)% *;\[.\] (\S+)`))
 	hottest := func(of map[string]float64) []string {
 		names := make([]string, 0, len(of))
 		for n := range of {
