@@ -52,6 +52,14 @@ func newGauges(open perfOpener) *gauges {
 	return g
 }
 
+// events are those of the CPU's counters, in the order of names.
+func (g *gauges) events() (all []perfEvent) {
+	for _, group := range g.hard {
+		all = append(all, group.events...)
+	}
+	return all
+}
+
 func (g *gauges) close() {
 	closeAll(g.soft)
 	closeAll(g.hard)

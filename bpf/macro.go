@@ -40,7 +40,16 @@ type Macro struct {
 	kept  []map[string]*ebpf.Map
 	// surplus tells that there is a warning about more runs than packets.
 	surplus bool
+	// events are counted inside of the programs in the first rounds; nil: none are.
+	events []perfEvent
 }
+
+// insideRounds is how many rounds count what the CPU does inside of the programs, and
+// insidePackets by how many packets: attaching the counters takes longer than a round.
+const (
+	insideRounds  = 20
+	insidePackets = 1000
+)
 
 // A MacroSample is what one round counted of one side.
 type MacroSample struct {
@@ -54,6 +63,9 @@ type MacroSample struct {
 	// RecursionMisses counts the runs that the kernel skipped since the program
 	// was running on that CPU already (trampolines and kprobes only).
 	RecursionMisses bench.Sample
+	// Counters are what the CPU counted inside of the program, of one run, in the
+	// order of [Session.Hardware]; nil where this round counted nothing.
+	Counters []bench.Sample
 }
 
 // Macro prepares a benchmark on veth pairs: b.Veth says where the program hangs,
@@ -71,7 +83,7 @@ func (s *Session) Macro(b bench.Benchmark, sides ...Side) (m *Macro, err error) 
 }
 
 func (s *Session) newMacro(b bench.Benchmark, sides []Side) (_ *Macro, err error) {
-	m := &Macro{s: s, b: b, sides: sides, rng: s.rng(b.Name), kept: make([]map[string]*ebpf.Map, len(sides))}
+	m := &Macro{s: s, b: b, sides: sides, rng: s.rng(b.Name), kept: make([]map[string]*ebpf.Map, len(sides)), events: s.gauge.events()}
 	if b.Veth == nil {
 		return nil, &bench.Diagnostic{Pos: b.Pos, Message: b.Name + " says no work for attached programs", Hint: "write `veth: {mode: native}`"}
 	}
@@ -311,7 +323,7 @@ func (m *Macro) round(round int) ([]MacroSample, error) {
 	for i := range samples {
 		t := all[i]
 		s := bench.Sample{Round: round, Offset: t.load.offset(), Switches: t.switches, Steal: steal}
-		samples[i] = MacroSample{s, s, s}
+		samples[i] = MacroSample{Latency: s, Runs: s, RecursionMisses: s}
 		samples[i].Latency.Value, samples[i].Latency.Floor = median(t.perNS), median(all[len(m.sides)].perNS)
 		samples[i].Runs.Value = float64(t.total.runs)
 		samples[i].RecursionMisses.Value = float64(t.total.misses)
@@ -320,7 +332,35 @@ func (m *Macro) round(round int) ([]MacroSample, error) {
 			m.Warnings = append(m.Warnings, fmt.Sprintf("%s ran %d times for %d packets: it sees its own output, or packets that nobody sent on purpose", t.name, t.total.runs, t.sent))
 		}
 	}
+	if round < insideRounds && len(m.events) > 0 {
+		if err := m.inside(round, all, shape, samples); err != nil {
+			return nil, err
+		}
+	}
 	return samples, nil
+}
+
+// inside counts what the CPU does inside of each side's program, after all else that
+// the round measures. Where that cannot be, it is told once, and not tried again.
+func (m *Macro) inside(round int, all []*subject, shape shape, samples []MacroSample) error {
+	for _, i := range m.rng.Perm(len(samples)) {
+		t := all[i]
+		c, err := countInside(t.prog, m.b.Program, m.events)
+		if err != nil {
+			m.Warnings = append(m.Warnings, fmt.Sprintf("nothing is counted inside of %s: %v", t.name, err))
+			m.events = nil
+			return nil
+		}
+		err = m.read(t, min(m.count, insidePackets), shape.burst)
+		if err == nil {
+			samples[i].Counters, err = c.samples(round, m.events)
+		}
+		c.close()
+		if err != nil {
+			return fmt.Errorf("%s: %w", t.name, err)
+		}
+	}
+	return nil
 }
 
 // place attaches the subjects, in random order and to random pairs.

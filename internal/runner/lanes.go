@@ -20,7 +20,8 @@ func (r *run) open(ctx context.Context, b bench.Benchmark, sides []bpf.Side) (la
 		if err != nil {
 			return nil, err
 		}
-		return macro{m}, nil
+		hardware, _ := r.session.Hardware()
+		return macro{m, hardware}, nil
 	}
 	m, err := r.session.Micro(b, sides...)
 	if err != nil {
@@ -81,7 +82,13 @@ var none = bench.Sample{Round: -1}
 
 // noteHardware says in one line what of the CPU's counters there is not.
 func (r *run) noteHardware() {
-	if !slices.ContainsFunc(r.cases, func(c *benchCase) bool { _, ok := c.lane.(*micro); return ok }) {
+	if !slices.ContainsFunc(r.cases, func(c *benchCase) bool {
+		switch c.lane.(type) {
+		case *micro, macro:
+			return true
+		}
+		return false
+	}) {
 		return
 	}
 	if _, reason := r.session.Hardware(); reason != "" {
@@ -91,10 +98,13 @@ func (r *run) noteHardware() {
 	}
 }
 
-type macro struct{ *bpf.Macro }
+type macro struct {
+	*bpf.Macro
+	hardware []string // measures of the CPU's counters
+}
 
 func (m macro) measures() []string {
-	return []string{bench.Latency, bench.Runs, bench.RecursionMisses}
+	return append([]string{bench.Latency, bench.Runs, bench.RecursionMisses}, m.hardware...)
 }
 
 func (m macro) describe() (bench.Kind, string, string, []string) {
@@ -109,6 +119,13 @@ func (m macro) round(n int) ([][]bench.Sample, error) {
 	out := make([][]bench.Sample, len(samples))
 	for i, s := range samples {
 		out[i] = []bench.Sample{s.Latency, s.Runs, s.RecursionMisses}
+		for e := range m.hardware {
+			c := none
+			if e < len(s.Counters) {
+				c = s.Counters[e]
+			}
+			out[i] = append(out[i], c)
+		}
 	}
 	return out, nil
 }
