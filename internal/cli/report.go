@@ -17,6 +17,7 @@ import (
 	"github.com/org/ebpf-bench-gate/internal/config"
 	"github.com/org/ebpf-bench-gate/internal/github"
 	"github.com/org/ebpf-bench-gate/internal/render"
+	"github.com/org/ebpf-bench-gate/internal/store"
 )
 
 // reportFlags are what gate report is told. Each default comes from the
@@ -68,7 +69,7 @@ GATE_TOKEN or GITHUB_TOKEN. Every flag also has a variable: GATE_ and its name.`
 	fl.StringVar(&f.comment, "comment", env("COMMENT", "always"), "`always|on-change|on-regression|never`")
 	fl.StringVar(&f.failOn, "fail-on", env("FAIL_ON", "regression"), "`regression|inconclusive|never`")
 	fl.BoolVar(&f.status, "status", env("STATUS", "true") != "false", "set the commit status ebpf-bench/ID")
-	fl.StringVar(&f.store, "store", env("STORE", "artifacts"), "where the baseline is: `artifacts|none`")
+	fl.StringVar(&f.store, "store", env("STORE", "artifacts"), "where the baseline is: `artifacts|none|URL`, such as s3://BUCKET")
 	fl.StringVar(&f.artifacts, "artifacts", env("ARTIFACTS", ""), "`DIRECTORY` of downloaded artifacts (default: they are fetched)")
 	fl.StringVar(&f.results, "results", env("REPORT", ""), "`DIRECTORY` to write the report to (default: in RUNNER_TEMP)")
 	fl.StringVar(&f.needs, "needs", env("NEEDS", ""), "how the measuring jobs ended: `success|failure|cancelled|skipped`")
@@ -90,7 +91,7 @@ func (f *reportFlags) check() error {
 		{"needs", f.needs, []string{"", "success", "failure", "cancelled", "skipped"}},
 		{"store", f.store, []string{"artifacts", "none"}},
 	} {
-		ok := false
+		ok := v.flag == "store" && f.inStore()
 		for _, k := range v.known {
 			ok = ok || k == v.value
 		}
@@ -124,6 +125,8 @@ type reporting struct {
 	finished bool // the measuring run is over
 	accepted *string
 	history  *github.History
+	store    *store.Store // nil: artifacts, none, or one that cannot be opened
+	storeErr error
 	notes    []string        // for the comment
 	problems []string        // what makes the whole unmeasured
 	measures map[string]bool // the ids of the runs that are reported on
@@ -172,6 +175,12 @@ func (c Command) runReport(ctx context.Context, f reportFlags, getenv func(strin
 	if f.pending || r.event.Started {
 		r.start(ctx)
 		return nil
+	}
+	if f.inStore() {
+		if err := r.openStore(ctx); err != nil {
+			return usage("--store: %w", err)
+		}
+		defer r.closeStore()
 	}
 	if err := r.setStatus(ctx, github.Pending, "measured, being judged"); err != nil {
 		r.say("warning: %v", err)

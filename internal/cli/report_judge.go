@@ -164,7 +164,7 @@ func (r *reporting) bundles(ctx context.Context) ([]*store.Bundle, error) {
 func (r *reporting) readHistory(ctx context.Context) {
 	r.history = &github.History{}
 	e := r.event
-	if r.f.store != "artifacts" {
+	if r.f.store == "none" {
 		return
 	}
 	q := github.HistoryQuery{Repo: e.RepoID, Workflow: e.Workflow, Branch: e.BaseBranch, Base: e.BaseSHA, ID: r.f.id}
@@ -172,6 +172,9 @@ func (r *reporting) readHistory(ctx context.Context) {
 	if e.Stored() {
 		q.Base = e.HeadSHA
 		find = r.client.Collect
+	}
+	if r.f.inStore() {
+		find = r.storedHistory
 	}
 	h, err := find(ctx, q)
 	if err != nil {

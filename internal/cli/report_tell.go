@@ -42,7 +42,14 @@ func (r *reporting) tell(ctx context.Context, j *judgement) error {
 		"verdict": j.verdict.String(), "regressions": strconv.Itoa(j.regressions()), "baseline-runs": strconv.Itoa(len(r.history.Runs)),
 		"report-path": filepath.Join(r.dir, "report.json"), "comment-url": "", "history-name": "", "history-path": "",
 	}
-	if r.event.Stored() && r.f.store == "artifacts" {
+	switch {
+	case !r.event.Stored() || r.f.store == "none":
+	case r.f.inStore():
+		if err := r.keep(ctx, j); err != nil {
+			r.note("these runs are not in the baseline: %v", err)
+			r.say("warning: not stored: %v", err)
+		}
+	default:
 		if err := r.rollUp(out); err != nil {
 			r.note("no roll-up of the baseline: %v", err)
 		}

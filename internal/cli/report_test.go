@@ -577,7 +577,7 @@ func TestReportFlags(t *testing.T) {
 		"empty":   func(f *reportFlags) { f.id = "" },
 		"config":  func(f *reportFlags) { f.config = "../x.yml" },
 		"needs":   func(f *reportFlags) { f.needs = "ok" },
-		"store":   func(f *reportFlags) { f.store = "s3://bucket" },
+		"store":   func(f *reportFlags) { f.store = "s3:bucket" },
 	} {
 		f := good
 		change(&f)

@@ -305,4 +305,20 @@ func TestForgeOneJob(t *testing.T) {
 	if !pending {
 		t.Errorf("the status was not pending while it measured: %v", all)
 	}
+
+	// Runs that are kept in a store need no upload: now there is a history.
+	stored := filepath.Join(t.TempDir(), "runs")
+	workflow, err := os.ReadFile(filepath.Join(r.repo, ".github/workflows/ebpf-bench.yml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := r.branch("main", "main", ".github/workflows/ebpf-bench.yml", strings.Replace(string(workflow), "privileges: caps", "store: 'file://"+stored+"', privileges: caps", 1))
+	f.push(r, "main")
+	if pushed := f.finish("push", kept); pushed.Conclusion != "success" || len(f.artifacts(pushed)) > 0 {
+		t.Fatalf("a push into a store: %s\n%s", pushed.Conclusion, pushed.jobs["bench"].log)
+	}
+	sha := r.branch("readme", "main", "README.md", "hello")
+	f.push(r, "readme")
+	number = f.open("readme")
+	f.expect("with a store", f.finish("pull_request", sha), number, sha, "bench", "success", "success", "1 stored run on 1 testbed, up to "+kept[:7])
 }
