@@ -3,11 +3,16 @@ package cli
 import (
 	"fmt"
 	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/johannesboyne/gofakes3"
+	"github.com/johannesboyne/gofakes3/backend/s3mem"
 
 	"github.com/org/ebpf-bench-gate/bench"
 	"github.com/org/ebpf-bench-gate/internal/github/githubtest"
@@ -34,9 +39,28 @@ func (s *scene) push(n int, testbeds ...string) {
 // Runs that are kept in a store: a push puts its own there, and a pull request is held
 // against those of the commits that its base has.
 func TestReportInStore(t *testing.T) {
+	t.Run("directory", func(t *testing.T) {
+		dir := filepath.Join(t.TempDir(), "größe #1", "runs")
+		reportInStore(t, "file://"+strings.NewReplacer(" ", "%20", "#", "%23").Replace(filepath.ToSlash(dir)), dir)
+	})
+	t.Run("bucket", func(t *testing.T) {
+		objects := s3mem.New()
+		if err := objects.CreateBucket("runs"); err != nil {
+			t.Fatal(err)
+		}
+		server := httptest.NewServer(gofakes3.New(objects).Server())
+		defer server.Close()
+		t.Setenv("AWS_ACCESS_KEY_ID", "somebody")
+		t.Setenv("AWS_SECRET_ACCESS_KEY", "not to be told")
+		t.Setenv("AWS_CONFIG_FILE", filepath.Join(t.TempDir(), "none"))
+		reportInStore(t, "s3://runs/project?region=eu-central-1&endpoint="+url.QueryEscape(server.URL), "")
+	})
+}
+
+// reportInStore keeps runs at a URL, which is that of a directory or of a bucket.
+func reportInStore(t *testing.T, where, dir string) {
 	s := newScene(t)
-	dir := filepath.Join(t.TempDir(), "größe #1", "runs")
-	s.flags.store = "file://" + strings.NewReplacer(" ", "%20", "#", "%23").Replace(filepath.ToSlash(dir))
+	s.flags.store = where
 	for n := 1; n <= 12; n++ {
 		s.push(n, "t1")
 		for range 2 { // the job is run again: the run is there already
@@ -48,10 +72,11 @@ func TestReportInStore(t *testing.T) {
 			t.Errorf("a roll-up beside the store: %v", out)
 		}
 	}
-	kept, err := store.Open(t.Context(), dir)
+	kept, err := store.Open(t.Context(), where)
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer kept.Close()
 	// Of a commit that was thrown away, of another branch, of changed files: no baseline.
 	for i, r := range []bench.Revision{{Commit: sha(777), Branch: "main"}, {Commit: sha(9), Branch: "dev"}, {Commit: sha(9), Branch: "main", Dirty: true}, {Commit: "main", Branch: "main"}, {Branch: "main"}} {
 		evil := measured(fmt.Sprint("evil-", i), "t1", "fun_xdp/worst", 1, 1).Head
@@ -60,8 +85,12 @@ func TestReportInStore(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(dir, "runs", "main", "t1", "20260101-000000.000000000-x.json.gz"), []byte("torn"), 0o600); err != nil {
-		t.Fatal(err)
+	want := "10 stored runs on 1 testbed, up to 0000000"
+	if dir != "" {
+		if err := os.WriteFile(filepath.Join(dir, "runs", "main", "t1", "20260101-000000.000000000-x.json.gz"), []byte("torn"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		want += "; 1 not readable"
 	}
 
 	s.pullRequest(1)
@@ -72,7 +101,7 @@ func TestReportInStore(t *testing.T) {
 		t.Fatalf("exit %d, %v\n%s", code, s.outputs(), &s.log)
 	}
 	body := s.server.Comments[0].Body
-	if !strings.Contains(body, "10 stored runs on 1 testbed, up to 0000000; 1 not readable") || strings.Contains(body, dir) {
+	if !strings.Contains(body, want) || dir != "" && strings.Contains(body, dir) || strings.Contains(body+s.log.String(), "not to be told") {
 		t.Errorf("%s", body)
 	}
 	if n := s.server.Logged("GET /repos/o/r/c"); n > maxAsked { // commits, compare
@@ -113,10 +142,10 @@ func TestReportStoreFails(t *testing.T) {
 	if code := s.report(); code == exitUnmeasured || !strings.Contains(s.log.String(), "warning: not stored: open store") {
 		t.Errorf("a push: exit %d\n%s", code, &s.log)
 	}
-	for _, url := range []string{"ftp://x", "s3://", "s3://key:secret@bucket", "s3://bucket?secret=hunter2"} {
-		s.flags.store = url
+	for _, where := range []string{"ftp://x", "s3://", "s3://key:secret@bucket", "s3://bucket?secret=hunter2"} {
+		s.flags.store = where
 		if code := s.report(); code != exitUsage || strings.Contains(s.log.String(), "secret@") || strings.Contains(s.log.String(), "hunter2") {
-			t.Errorf("%s: exit %d\n%s", url, code, &s.log)
+			t.Errorf("%s: exit %d\n%s", where, code, &s.log)
 		}
 	}
 }
