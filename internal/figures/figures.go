@@ -143,4 +143,11 @@ var figures = []figure{
 			"program, sampled at 999 Hz by it and by perf record at the same time.",
 		profiler, true,
 	},
+	{
+		"store",
+		"The real command over 100,000 small runs of five branches on four testbeds, two benchmarks with two measures each: in " +
+			"files, and in a server of S3's protocol that waits 20 ms before each answer. The best of three, once an index is " +
+			"there; beside it the first time, which reads every run and makes it. The memory is the most that was used.",
+		history, true,
+	},
 }
