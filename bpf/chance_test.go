@@ -54,6 +54,26 @@ func TestChance(t *testing.T) {
 	}
 }
 
+// A side that differs from itself says so, and nothing of how it differs from others.
+func TestChanceOfTwins(t *testing.T) {
+	s := newTestSession(t)
+	o, other := compile(t, "testdata/insns.bpf.c"), compile(t, "testdata/insns.bpf.c")
+	m, err := s.Micro(bench.Benchmark{Name: "x/y", Program: "xdp_whim", Packets: ipv4(40)}, Side{"base", o}, Side{"head", other}, Side{"again", o})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	if len(m.Warnings) != 1 || !strings.HasPrefix(m.Warnings[0], "base does not always give the same answer") {
+		t.Errorf("warnings %q", m.Warnings)
+	}
+	if _, err := m.Round(0); err != nil {
+		t.Error(err)
+	}
+	if len(m.Warnings) != 1 {
+		t.Errorf("warnings %q", m.Warnings)
+	}
+}
+
 // What a program remembers is no chance, even where it asks for the time.
 func TestChanceIsNotMemory(t *testing.T) {
 	s := newTestSession(t)

@@ -329,7 +329,7 @@ func (m *Micro) whimsical(side int) string {
 func listed(numbers []float64) string {
 	var s []string
 	for _, n := range numbers {
-		s = append(s, fmt.Sprintf("%g", n))
+		s = append(s, fmt.Sprintf("%.7g", n))
 	}
 	return strings.Join(s, ", ")
 }
