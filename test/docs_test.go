@@ -38,7 +38,7 @@ func documents(t *testing.T) map[string]string {
 			docs[strings.TrimPrefix(name, "../")] = string(text)
 		}
 	}
-	for _, verb := range []string{"", "run", "cover", "compare", "import", "export", "baseline", "verifier", "doctor", "version"} {
+	for _, verb := range []string{"", "run", "cover", "compare", "import", "export", "plot", "baseline", "verifier", "doctor", "version"} {
 		docs[strings.TrimSpace("gate "+verb)+" --help"] = help(t, strings.Fields(verb)...)
 	}
 	return docs

@@ -225,7 +225,7 @@ before what is built in.`),
 	}
 	root.SetFlagErrorFunc(misused)
 	root.AddCommand(c.run(), c.cover(), c.compare(), c.baseline(), c.noise(), c.profile(), c.top(), c.doctor(), c.version())
-	root.AddCommand(c.history(), c.verifier(), c.report(), c.importing(), c.export(), c.push(), c.site())
+	root.AddCommand(c.history(), c.verifier(), c.report(), c.importing(), c.export(), c.push(), c.site(), c.plot())
 	root.AddCommand(c.config(), c.man())
 	root.SetHelpCommand(c.help())
 	root.AddCommand(c.initialize(), c.action(), c.measureStaged(), c.guest(), c.supervise())

@@ -2,7 +2,8 @@
 // with their densities, the rounds in order, the interval of the change against its
 // margin, and how the measure went before.
 //
-// It draws nothing: package render's page does, in the browser.
+// It draws nothing: package plot/svg draws these as files, and package render's page in
+// the browser.
 package plot
 
 import (
@@ -134,7 +135,7 @@ func (s *Side) density() {
 }
 
 // Drawn tells that there are samples to draw.
-func (f *Figure) Drawn() bool { return len(f.Base.Values)+len(f.Head.Values) > 1 }
+func (f *Figure) Drawn() bool { return len(f.Base.Values) > 1 || len(f.Head.Values) > 1 }
 
 func side(r *bench.Result) Side {
 	var s Side
