@@ -29,6 +29,12 @@ type LineCount struct {
 	BaseInsns      float64 `json:"base_insns,omitempty"`
 	BaseDecides    float64 `json:"base_decides,omitempty"`
 	New            bool    `json:"new,omitempty"`
+	// Time is how long one run was in what the line decides, and in what that calls, in ns;
+	// Share what part that is of the program's time, 0 to 1. They are from samples, where
+	// somebody took some.
+	Time     float64 `json:"time,omitempty"`
+	Share    float64 `json:"share,omitempty"`
+	BaseTime float64 `json:"base_time,omitempty"`
 }
 
 // MaxLines is how many lines explain a difference.
@@ -39,9 +45,8 @@ const MaxLines = 20
 // matched by their text within a function, since their numbers shift. A line that
 // only base has is there with Executions and Insns 0.
 func ExplainLines(base, head []LineCount) []LineCount {
-	type key struct{ function, text string }
-	of := func(l LineCount) key { return key{l.Function, strings.Join(strings.Fields(l.Text), " ")} }
-	old := map[key]LineCount{}
+	of := func(l LineCount) textKey { return l.key() }
+	old := map[textKey]LineCount{}
 	for _, l := range base {
 		o, ok := old[of(l)]
 		if !ok {
@@ -51,7 +56,7 @@ func ExplainLines(base, head []LineCount) []LineCount {
 		o.Executions, o.Insns, o.Decides = o.Executions+l.Executions, o.Insns+l.Insns, o.Decides+l.Decides
 		old[of(l)] = o
 	}
-	at := map[key]int{}
+	at := map[textKey]int{}
 	var all []LineCount
 	for _, l := range head {
 		k := of(l)
@@ -81,6 +86,38 @@ func ExplainLines(base, head []LineCount) []LineCount {
 		all = all[:MaxLines]
 	}
 	return all
+}
+
+// ExplainTime returns the lines of head that take longer than in base, those that do by most
+// first, at most [MaxLines]. Lines are matched as [ExplainLines] does.
+func ExplainTime(base, head []LineCount) []LineCount {
+	old := map[textKey]float64{}
+	for _, l := range base {
+		old[l.key()] += l.Time
+	}
+	at := map[textKey]int{}
+	var all []LineCount
+	for _, l := range head {
+		k := l.key()
+		if i, ok := at[k]; ok {
+			all[i].Time, all[i].Share = all[i].Time+l.Time, all[i].Share+l.Share
+			continue
+		}
+		at[k] = len(all)
+		was, ok := old[k]
+		l.BaseTime, l.New = was, !ok
+		all = append(all, l)
+	}
+	all = slices.DeleteFunc(all, func(l LineCount) bool { return l.Time <= l.BaseTime })
+	slices.SortStableFunc(all, func(a, b LineCount) int { return cmp.Compare(b.Time-b.BaseTime, a.Time-a.BaseTime) })
+	return all[:min(len(all), MaxLines)]
+}
+
+// A textKey is what a line is known by in another revision, where numbers have shifted.
+type textKey struct{ function, text string }
+
+func (l *LineCount) key() textKey {
+	return textKey{l.Function, strings.Join(strings.Fields(l.Text), " ")}
 }
 
 func has[K comparable, V any](m map[K]V, k K) bool {

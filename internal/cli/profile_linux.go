@@ -30,12 +30,15 @@ type profileFlags struct {
 	duration, minWait              time.Duration
 	format, file                   string
 	rows, buffer                   int
+	// Of a benchmark.
+	config, base string
+	asm          bool
 }
 
 func (c Command) profile() *cobra.Command {
 	var f profileFlags
 	cmd := &cobra.Command{
-		Use:   "profile [flags] [-- COMMAND [ARG]...]",
+		Use:   "profile [flags] [BENCHMARK [OBJECT|SOURCE]... | -- COMMAND [ARG]...]",
 		Short: "Sample what the CPUs run, or where threads wait, and say which functions",
 		Long: `Profile interrupts every CPU many times a second, and has an eBPF program note who
 runs and by which calls, in the kernel and in the process. With --off-cpu it notes
@@ -48,14 +51,31 @@ Formats: list (each sample, as it comes), folded (for flamegraph.pl and others),
 User code is followed by its frame pointers, or its stacks end early. Go has them;
 compile C and C++ with -fno-omit-frame-pointer -mno-omit-leaf-frame-pointer, Rust
 with -C force-frame-pointers=yes. Without -o, what the command writes goes to
-standard error.`,
+standard error.
+
+Of a benchmark, each line of its eBPF program is shown with its part of the time, and
+what it calls; with --base, the lines that explain the difference; with -o, the flame
+graph too. The config is found as gate run finds it.`,
 		Example: `  gate profile --duration 10s --format top
   gate profile --freq 99 -o cpu.svg -- ./server --selftest
   gate profile --pid 4711 --off-cpu --duration 30s -o waits.svg
-  gate profile --duration 10s -o cpu.pb.gz && go tool pprof -top cpu.pb.gz`,
+  gate profile --duration 10s -o cpu.pb.gz && go tool pprof -top cpu.pb.gz
+  gate profile fun_xdp/worst --base main -o difference.svg
+  gate profile fun_xdp/worst --asm`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if at := cmd.ArgsLenAtDash(); at != 0 && len(args) > 0 {
-				return &exitError{code: exitUsage, err: fmt.Errorf("gate profile: unexpected argument %q", args[0]), hint: "write -- before a command"}
+			switch at := cmd.ArgsLenAtDash(); {
+			case at > 0:
+				return &exitError{code: exitUsage, err: fmt.Errorf("gate profile: unexpected argument %q", args[0]), hint: "a benchmark or a command, not both"}
+			case at < 0 && len(args) > 0:
+				if err := f.checkBenchmark(cmd.Flags().Changed); err != nil {
+					return err
+				}
+				return c.profileBenchmark(cmd.Context(), f, args)
+			}
+			for _, name := range []string{"base", "asm", "config"} {
+				if cmd.Flags().Changed(name) {
+					return usage("--%s is for the profile of a benchmark; name one", name)
+				}
 			}
 			if err := f.check(args); err != nil {
 				return err
@@ -77,6 +97,9 @@ standard error.`,
 	fl.BoolVarP(&f.extended, "fold-extend", "E", false, "a folded line for each sample: time;comm;pid;tid;cpu;stack")
 	fl.StringVarP(&f.file, "output", "o", "", "write to `FILE` instead of standard output")
 	fl.IntVar(&f.rows, "rows", 40, "show `N` functions (--format top); 0: all")
+	fl.StringVar(&f.base, "base", "", "of a benchmark: compare with a git ref, a directory or an object `REF`")
+	fl.BoolVar(&f.asm, "asm", false, "of a benchmark: show each machine instruction")
+	fl.StringVar(&f.config, "config", "", "of a benchmark: read `FILE` (default: ebpf-bench.yml here or above)")
 	fl.IntVar(&f.buffer, "buffer", bpf.DefaultBuffer>>10, "size of the ring buffer in `KB`, a power of two")
 	return cmd
 }
