@@ -80,6 +80,7 @@ type Profiler struct {
 	programs []*ebpf.Program // the sampling one first
 	reader   *ringbuf.Reader
 	attached closers
+	tasks    *taskWatch
 	began    time.Time
 	record   ringbuf.Record // used again and again
 	sample   StackSample
@@ -92,6 +93,8 @@ type ProfilerHandler struct {
 	// ends: at once, and in order with the samples. Without the kernel's BTF they are never
 	// called. Nil: of no interest.
 	Exec, Exit func(pid uint32)
+	// Task gets what the kernel tells of processes, before the samples that may need it.
+	Task func(*TaskEvent)
 }
 
 // ProfilerStats are what a [Profiler] counts beside the samples.
@@ -160,6 +163,9 @@ func NewProfiler(o ProfilerOptions) (_ *Profiler, err error) {
 	}
 	if p.reader, err = ringbuf.NewReader(p.ring); err != nil {
 		return nil, fmt.Errorf("read the ring: %w", err)
+	}
+	if p.tasks, err = newTaskWatch(); err != nil {
+		return nil, err
 	}
 	// Whoever is tracked is so from before the first sample.
 	for _, prog := range p.programs[1:] {
@@ -384,6 +390,9 @@ func (p *Profiler) Run(ctx context.Context, h ProfilerHandler) (ProfilerStats, e
 
 // read hands out what is in the ring and what comes until a time, or until it is over.
 func (p *Profiler) read(h ProfilerHandler, until time.Time, over func() bool) error {
+	if err := p.readTasks(h); err != nil { // its ring is small
+		return err
+	}
 	p.reader.SetDeadline(until)
 	for !over() {
 		err := p.reader.ReadInto(&p.record)
@@ -393,15 +402,19 @@ func (p *Profiler) read(h ProfilerHandler, until time.Time, over func() bool) er
 		if err != nil {
 			return fmt.Errorf("read the ring: %w", err)
 		}
-		if err := h.hand(&p.sample, p.record.RawSample); err != nil {
+		if err := p.hand(h, p.record.RawSample); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (h ProfilerHandler) hand(s *StackSample, raw []byte) error {
+func (p *Profiler) hand(h ProfilerHandler, raw []byte) error {
+	s := &p.sample
 	kind, err := s.decode(raw)
+	if err == nil {
+		err = p.readTasks(h)
+	}
 	switch {
 	case err != nil:
 		return err
@@ -413,6 +426,14 @@ func (h ProfilerHandler) hand(s *StackSample, raw []byte) error {
 		h.Exit(s.PID)
 	}
 	return nil
+}
+
+func (p *Profiler) readTasks(h ProfilerHandler) error {
+	return p.tasks.read(func(e *TaskEvent) {
+		if h.Task != nil {
+			h.Task(e)
+		}
+	})
 }
 
 // stop takes the programs away.
@@ -437,7 +458,7 @@ func (p *Profiler) stillWaiting(h ProfilerHandler) error {
 			continue
 		}
 		binary.NativeEndian.PutUint64(raw[recordOff:], now-began)
-		if err := h.hand(&p.sample, raw); err != nil {
+		if err := p.hand(h, raw); err != nil {
 			return err
 		}
 	}
@@ -485,10 +506,13 @@ func (p *Profiler) Close() error {
 	if p.reader != nil {
 		errs = append(errs, p.reader.Close())
 	}
+	if p.tasks != nil {
+		p.tasks.close()
+	}
 	for _, prog := range p.programs {
 		errs = append(errs, prog.Close())
 	}
-	p.programs, p.reader = nil, nil
+	p.programs, p.reader, p.tasks = nil, nil, nil
 	p.recorder.close()
 	p.recorder = recorder{}
 	return errors.Join(errs...)

@@ -205,7 +205,7 @@ func (c Command) sample(ctx context.Context, f profileFlags, command []string) (
 		return err
 	}
 	release()
-	stats, err := p.Run(ctx, bpf.ProfilerHandler{Sample: s.take, Exec: s.collector.Exec, Exit: s.collector.Exit})
+	stats, err := p.Run(ctx, bpf.ProfilerHandler{Sample: s.take, Exec: s.collector.Exec, Exit: s.collector.Exit, Task: s.learn})
 	if err != nil {
 		return err
 	}
@@ -303,6 +303,19 @@ func (s *sampling) take(raw *bpf.StackSample) {
 	}
 	if _, err := io.WriteString(s.out, text); err != nil {
 		s.stop() // close says why
+	}
+}
+
+// learn is called for what happens to processes.
+func (s *sampling) learn(e *bpf.TaskEvent) {
+	pid := int(e.PID)
+	switch e.Kind {
+	case bpf.TaskForked:
+		s.users.Forked(pid, int(e.Parent))
+	case bpf.TaskExeced:
+		s.users.Execed(pid)
+	case bpf.TaskMapped:
+		s.users.Mapped(pid, symbol.Mapping{Start: e.Start, End: e.End, Offset: e.Offset, Inode: e.Inode, Path: e.Path})
 	}
 }
 

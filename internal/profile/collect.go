@@ -84,10 +84,7 @@ func NewCollector(kernel Kernel, users Users, options Options) *Collector {
 }
 
 // Exec says that a process runs another program from now on.
-func (c *Collector) Exec(pid uint32) {
-	c.Exit(pid)
-	_ = c.users.Process(int(pid)) // while it is there; its end is seen by its addresses
-}
+func (c *Collector) Exec(pid uint32) { c.Exit(pid) }
 
 // Exit says that a process is gone. Another may have its number.
 func (c *Collector) Exit(pid uint32) {

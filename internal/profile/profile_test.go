@@ -395,7 +395,7 @@ func TestProcesses(t *testing.T) {
 	c.Add(&s)
 	c.Exit(7)
 	c.Add(&s)
-	if want := []int{7, 7, 7, 7}; !cmp.Equal(u.looked, want) { // seen, exec, seen since, and the next of its number
+	if want := []int{7, 7, 7}; !cmp.Equal(u.looked, want) { // seen, seen since it runs another, and the next of its number
 		t.Errorf("looked at %v, want %v", u.looked, want)
 	}
 	if c.held != 1 {

@@ -25,6 +25,7 @@ type mapping struct {
 	path       string // as the process sees it; "" for anonymous memory
 	inode      uint64 // 0 where no file is behind it
 	object     *object
+	told       bool   // and not opened yet
 	bias       uint64 // of what was loaded at start without a file's offset: the vDSO
 }
 

@@ -62,6 +62,7 @@ type process struct {
 	pid     int
 	started uint64 // clock ticks since boot: tells apart two that had the same pid
 	maps    []mapping
+	before  []mapping // of the program that it was until now
 	read    time.Time
 	wait    time.Duration // until it is read again
 	inner   int           // its pid as it knows it itself
@@ -102,7 +103,7 @@ func (u *Users) look(pid int) (*process, error) {
 	if err != nil {
 		return known, fmt.Errorf("look at process %d: %w", pid, err)
 	}
-	if known != nil && known.started != started {
+	if known != nil && known.started != 0 && known.started != started {
 		known.forget()
 		delete(u.processes, pid)
 		known = nil
@@ -140,6 +141,9 @@ func (u *Users) look(pid int) (*process, error) {
 		u.makeRoom()
 		known = &process{pid: pid, started: started, inner: innerPID(dir, pid)}
 		u.processes[pid] = known
+	}
+	if known.started == 0 { // others told of it
+		known.started, known.inner = started, innerPID(dir, pid)
 	}
 	known.maps, known.read, known.wait = maps, time.Now(), rereadFirst
 	known.openPerfMap(dir)
@@ -389,8 +393,12 @@ func (u *Users) Frames(pid int, addr uint64) []Frame {
 		}
 	}
 	if m == nil {
+		m = find(p.before, addr)
+	}
+	if m == nil {
 		return []Frame{{Offset: addr}}
 	}
+	u.opened(p, m)
 	if m.object != nil {
 		if frames, ok := u.inObject(m, addr); ok {
 			return frames
