@@ -48,6 +48,7 @@ finish() {
 	done
 	if [ -n "$engine" ]; then
 		kill "$engine" 2>/dev/null || true
+		timeout 60 tail --pid="$engine" -f /dev/null || kill -9 "$engine" 2>/dev/null || true
 		wait "$engine" 2>/dev/null || true
 		# The engine leaves the network namespace of its containers mounted.
 		umount "$run"/exec/netns/* 2>/dev/null || true
