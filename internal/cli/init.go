@@ -274,6 +274,7 @@ var (
 // it only where it is a plain name.
 func configFor(found []foundProgram) string {
 	var programs, benchmarks, others, unrun strings.Builder
+	var outputs []string // globs of the objects that a build has to make
 	seen := map[string]string{}
 	for _, p := range found {
 		if !plainName.MatchString(p.name) {
@@ -287,6 +288,9 @@ func configFor(found []foundProgram) string {
 		}
 		object := yamlText(p.object)
 		seen[p.name] = p.object
+		if glob := path.Join(path.Dir(p.object), "*.o"); path.Ext(p.object) == ".o" && plainPath.MatchString(path.Dir(p.object)) && !slices.Contains(outputs, glob) {
+			outputs = append(outputs, glob)
+		}
 		if !testRunnable.MatchString(p.section) {
 			section := strings.Map(func(r rune) rune {
 				if isControlRune(r) {
@@ -304,8 +308,8 @@ func configFor(found []foundProgram) string {
 	var b strings.Builder
 	b.WriteString("# yaml-language-server: $schema=" + config.SchemaURL + "\n")
 	b.WriteString("# What is built, measured and judged on every pull request: docs/config.md.\nversion: 1\n")
-	if strings.Contains(programs.String(), ".o}") || strings.Contains(programs.String(), ".o\"}") {
-		b.WriteString("# How the objects are made, in each tree; without it they have to be committed.\n# build: {run: make, outputs: [\"*.o\"]}\n")
+	if len(outputs) > 0 {
+		fmt.Fprintf(&b, "# How the objects are made, in each tree; without it they have to be committed.\n# build: {run: make, outputs: [\"%s\"]}\n", strings.Join(outputs, `", "`))
 	}
 	b.WriteString("programs:\n" + programs.String())
 	if benchmarks.Len() > 0 {

@@ -72,6 +72,17 @@ func TestInit(t *testing.T) {
 	}
 }
 
+// What is offered as the outputs of a build are the objects that were found.
+func TestInitOutputs(t *testing.T) {
+	text := configFor([]foundProgram{{"a", "bpf/a_${arch}_bpfel.o", "xdp"}, {"b", "bpf/b.o", "xdp"}, {"c", "c.o", "xdp"}, {"d", "d.bpf.c", "xdp"}, {"e", "x\"\n/e.o", "xdp"}, {"a", "old/a.o", "xdp"}})
+	if want := "\n# build: {run: make, outputs: [\"bpf/*.o\", \"*.o\"]}\n"; !strings.Contains(text, want) {
+		t.Errorf("no %s in\n%s", want, text)
+	}
+	if text := configFor([]foundProgram{{"d", "d.bpf.c", "xdp"}}); strings.Contains(text, "build") {
+		t.Errorf("nothing is to be built:\n%s", text)
+	}
+}
+
 // The default branch is the remote's, else the one that looks like it.
 func TestDefaultBranch(t *testing.T) {
 	for commands, want := range map[string]string{
