@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -309,5 +310,46 @@ func TestThreats(t *testing.T) {
 		if strings.HasPrefix(row, "|") && strings.Count(row, "|") == 4 && !strings.HasPrefix(row, "|--") && !strings.HasPrefix(row, "| threat") && !strings.Contains(row, "`Test") && !strings.Contains(row, "`Fuzz") {
 			t.Errorf("no test: %s", row)
 		}
+	}
+}
+
+// TestImageContext holds that what gate is built from reaches the engine that builds the
+// image: .dockerignore names it.
+func TestImageContext(t *testing.T) {
+	text, err := os.ReadFile("../.dockerignore")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var entered []string
+	for line := range strings.Lines(string(text)) {
+		if p, ok := strings.CutPrefix(strings.TrimSpace(line), "!"); ok {
+			entered = append(entered, p)
+		}
+	}
+	const files = `{{if .Module}}{{if .Module.Main}}{{$d := .Dir}}{{range .GoFiles}}{{$d}}/{{.}}{{"\n"}}{{end}}{{range .EmbedFiles}}{{$d}}/{{.}}{{"\n"}}{{end}}{{end}}{{end}}`
+	out, err := exec.Command("go", "list", "-deps", "-f", files, "../cmd/gate").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	top, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for file := range strings.FieldsSeq(string(out)) {
+		name, err := filepath.Rel(top, file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n++
+		if !slices.ContainsFunc(entered, func(p string) bool {
+			ok, _ := filepath.Match(p, name)
+			return ok || strings.HasPrefix(name, p+"/")
+		}) {
+			t.Errorf(".dockerignore leaves out %s", name)
+		}
+	}
+	if n < 100 {
+		t.Errorf("only %d files", n)
 	}
 }
