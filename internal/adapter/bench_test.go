@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"testing"
 )
 
@@ -19,6 +21,44 @@ func BenchmarkGobench(b *testing.B) {
 	for b.Loop() {
 		if _, err := Read(io.MultiReader(bytes.NewReader(text.Bytes())), f, Options{}); err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkCriterionDir reads a directory of a large project: a thousand benchmarks of a
+// hundred samples.
+func BenchmarkCriterionDir(b *testing.B) {
+	dir := b.TempDir()
+	var sample bytes.Buffer
+	sample.WriteString(`{"sampling_mode":"Linear","iters":[`)
+	for _, part := range []string{"%d", `],"times":[`, "%d.5"} {
+		if part[0] == ']' {
+			sample.WriteString(part)
+			continue
+		}
+		for i := range 100 {
+			if i > 0 {
+				sample.WriteByte(',')
+			}
+			fmt.Fprintf(&sample, part, 1000*(i+1))
+		}
+	}
+	sample.WriteString("]}")
+	for i := range 1000 {
+		at := filepath.Join(dir, fmt.Sprintf("group%d", i%10), fmt.Sprint(i), "new")
+		if err := os.MkdirAll(at, 0o755); err != nil {
+			b.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(at, "sample.json"), sample.Bytes(), 0o644); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.SetBytes(int64(1000 * sample.Len()))
+	b.ReportAllocs()
+	for b.Loop() {
+		set, _, err := ReadFile(dir, "", Options{})
+		if err != nil || set.Benchmarks() != 1000 {
+			b.Fatal(set, err)
 		}
 	}
 }

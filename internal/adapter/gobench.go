@@ -18,28 +18,27 @@ func isGobench(s shape) bool { return s.has(gobenchLine) }
 // "example.com/fib.Fib/n=10-2": one name stands in many packages. Values keep the units
 // that were written, but for the time of an operation, which is the latency.
 func readGobench(s *source) {
-	r := benchfmt.NewReader(s.in, s.File)
-	known := map[string]*gobenchmark{} // of the current package, by name
+	in := newBenchLines(s)
+	r := benchfmt.NewReader(in, s.File)
 	pkg := ""
 	for r.Scan() {
-		rec := r.Result()
-		_, s.line = rec.Pos()
-		s.col = 1
-		switch rec := rec.(type) {
+		s.line, s.col = in.n, 1
+		switch rec := r.Result().(type) {
 		case *benchfmt.SyntaxError:
 			s.fail("%s", rec.Msg)
 		case *benchfmt.Result:
 			if i, ok := rec.ConfigIndex("pkg"); !ok && pkg != "" || ok && string(rec.Config[i].Value) != pkg {
 				pkg = rec.GetConfig("pkg")
-				clear(known)
+				clear(in.known)
 			}
-			b := known[string(rec.Name)]
+			in.unsure = false
+			b := in.known[string(rec.Name)]
 			if b == nil {
 				b = &gobenchmark{name: string(rec.Name), pkg: pkg}
 				if pkg != "" {
 					b.name = pkg + "." + b.name
 				}
-				known[string(rec.Name)] = b
+				in.known[string(rec.Name)] = b
 				s.host(rec)
 			}
 			for i := range rec.Values {
@@ -48,7 +47,7 @@ func readGobench(s *source) {
 		}
 	}
 	if err := r.Err(); err != nil {
-		s.line, s.col = s.line+1, 1
+		s.line, s.col = max(in.n, 1), 1
 		s.broken(errors.Unwrap(err))
 	}
 	s.units(r.Units())
