@@ -35,12 +35,18 @@ var files = []struct{ name, format string }{
 	{"hyperfine.json", "hyperfine"},
 	{"iai.txt", "gungraun"},
 	{"jmh.json", "jmh"},
+	{"katran.txt", "katran"},
+	{"libtest.json", "libtest"},
 	{"libtest.txt", "libtest"},
+	{"progprofile.json", "bpftool"},
+	{"progprofile.txt", "bpftool"},
 	{"progrun.json", "bpftool"},
 	{"progrun.txt", "bpftool"},
 	{"progshow.json", "bpftool"},
 	{"pytest.json", "pytest"},
 	{"veristat.csv", "veristat"},
+	{"xdpbench-drop.txt", "xdp-bench"},
+	{"xdpbench.txt", "xdp-bench"},
 }
 
 // TestFiles reads every file, detected by itself, and holds what became of it.
@@ -140,6 +146,9 @@ func TestMistakes(t *testing.T) {
 		{"gobench", "BenchmarkA 1 NaN ns/op", "f:1:1: ns/op of \"A\" is not a finite number"},
 		{"gobench", strings.Repeat("a", 1<<20), "f:1:1: the line is too long"},
 		{"libtest", "running 1 test\ntest a ... bench:   x ns/iter (+/- 1)", "f:2:1: expected a time"},
+		{"libtest", "{\"type\":\"bench\",\"name\":\"a\"}", "f:1:27: \"a\" has no median"},
+		{"libtest", "{\"type\":\"suite\"}\n]", "f:2:1: "},
+		{"libtest", "{\"type\":\"test\",\"event\":\"failed\",\"name\":\"a\"}\n", "f: no results: \"a\": failed"},
 		{"libtest", "test a ... FAILED\n", "f: no results: \"a\": FAILED"},
 		{"criterion", " time:   [1.0 ns 2.0 ns 3.0 ns]", "f:1:1: a time that stands under no benchmark"},
 		{"criterion", `{"sampling_mode":"Flat","iters":[1,2],"times":[1]}`, "2 iters and 1 times"},

@@ -24,6 +24,8 @@ func FuzzGoogle(f *testing.F)    { fuzz(f, "google") }
 func FuzzGungraun(f *testing.F)  { fuzz(f, "gungraun") }
 func FuzzHyperfine(f *testing.F) { fuzz(f, "hyperfine") }
 func FuzzJMH(f *testing.F)       { fuzz(f, "jmh") }
+func FuzzKatran(f *testing.F)    { fuzz(f, "katran") }
+func FuzzXDPBench(f *testing.F)  { fuzz(f, "xdp-bench") }
 func FuzzLibtest(f *testing.F)   { fuzz(f, "libtest") }
 func FuzzPytest(f *testing.F)    { fuzz(f, "pytest") }
 func FuzzVeristat(f *testing.F)  { fuzz(f, "veristat") }

@@ -1,6 +1,7 @@
 package adapter
 
 import (
+	"math"
 	"regexp"
 	"strings"
 
@@ -11,10 +12,16 @@ import (
 var libtestLine = regexp.MustCompile(`(?m)^[.iF]*test (.+?) +\.\.\. bench: +([\d.,]+) ns/iter \(\+/- [\d.,]+\)(?: = ([\d.,]+) MB/s)?`)
 var libtestOther = regexp.MustCompile(`^[.iF]*test (.+?) +\.\.\. (FAILED|ignored)`)
 
-func isLibtest(s shape) bool { return s.has(libtestLine) }
+func isLibtest(s shape) bool {
+	return s.json && !s.list && s.keys["type"] && (s.keys["event"] && s.keys["test_count"] || s.keys["median"] && s.keys["deviation"]) || s.has(libtestLine)
+}
 
-// readLibtest reads the medians that libtest prints.
+// readLibtest reads the medians that libtest prints, as text or as a stream of JSON.
 func readLibtest(s *source) {
+	if s.first() == '{' {
+		s.stream(func(w *walker) { w.libtest() })
+		return
+	}
 	s.lines(func(line string) {
 		if m := libtestOther.FindStringSubmatch(line); m != nil {
 			s.skip(m[1], m[2])
@@ -31,6 +38,31 @@ func readLibtest(s *source) {
 			s.fail("expected a time, as in \"bench: 205 ns/iter (+/- 12)\"")
 		}
 	})
+}
+
+// libtest reads one event.
+func (w *walker) libtest() {
+	var kind, name, event string
+	median, rate := math.NaN(), math.NaN()
+	w.fields("an event", map[string]func(){
+		"type":           func() { kind = w.text() },
+		"name":           func() { name = w.text() },
+		"event":          func() { event = w.text() },
+		"median":         func() { median = w.float("median") },
+		"mib_per_second": func() { rate = w.float("mib_per_second") },
+	})
+	switch {
+	case kind == "test" && (event == "failed" || event == "ignored"):
+		w.source.skip(name, event)
+	case kind != "bench":
+	case math.IsNaN(median):
+		w.fail("%.80q has no median", name)
+	default:
+		w.add(name, latency, median)
+		if !math.IsNaN(rate) { // the number that the text calls MB/s
+			w.add(name, figure("throughput", "MB/s", bench.Higher), rate)
+		}
+	}
 }
 
 var (

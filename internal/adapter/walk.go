@@ -36,6 +36,24 @@ func (s *source) walk(value func(w *walker)) {
 	}
 }
 
+// stream reads a file that is one JSON value after the other.
+func (s *source) stream(value func(w *walker)) {
+	s.in.track = true
+	w := &walker{source: s, d: json.NewDecoder(s.in)}
+	w.d.UseNumber()
+	s.at = func() (int, int) { return s.in.place(w.from) }
+	for w.d.More() {
+		value(w)
+	}
+	if t, err := w.d.Token(); !errors.Is(err, io.EOF) {
+		w.placeEnd(t, err)
+		if err == nil {
+			s.fail("expected an object")
+		}
+		s.broken(err)
+	}
+}
+
 // token is the next one.
 func (w *walker) token() json.Token {
 	if w.holds {
