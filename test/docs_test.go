@@ -38,7 +38,7 @@ func documents(t *testing.T) map[string]string {
 			docs[strings.TrimPrefix(name, "../")] = string(text)
 		}
 	}
-	for _, verb := range []string{"", "run", "cover", "compare", "import", "export", "plot", "baseline", "verifier", "doctor", "version"} {
+	for _, verb := range []string{"", "run", "cover", "compare", "import", "export", "plot", "baseline", "baseline sync", "baseline prune", "history", "site", "push", "verifier", "doctor", "version"} {
 		docs[strings.TrimSpace("gate "+verb)+" --help"] = help(t, strings.Fields(verb)...)
 	}
 	return docs
@@ -242,6 +242,7 @@ exec git update-ref refs/remotes/origin/main HEAD
 exec git switch -qc change
 cp new.bpf.c prog.bpf.c
 exec git commit -qam v3
+s3
 mkrun base.json id=b1
 mkrun head.json id=h2
 exec gzip -k base.json head.json

@@ -62,6 +62,8 @@ var sharedDir string
 //	kernels VERSION...     gate is a static one from here on, and the kernels are in
 //	                       its cache; skip, or under GATE_REQUIRE_KERNEL=1 fail,
 //	                       where they cannot be had
+//	s3                     a server of S3's protocol, whose bucket is $store
+//	inbox FILE             a server at $inbox that writes what it is sent into the file
 //
 // The condition [root] is what it says. $EXAMPLE is a copy of examples/fun-xdp, $TOP
 // this repository.
@@ -114,6 +116,8 @@ func runScripts(t *testing.T, p testscript.Params) {
 		"ntimes":    ntimes,
 		"shown":     shown,
 		"kernels":   kernels,
+		"s3":        s3,
+		"inbox":     inbox,
 	}
 	p.Condition = func(cond string) (bool, error) {
 		if cond != "root" {

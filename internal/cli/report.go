@@ -36,6 +36,8 @@ type reportFlags struct {
 
 func (c Command) report() *cobra.Command {
 	var f reportFlags
+	var merge bool
+	var out output
 	cmd := &cobra.Command{
 		Use:   "report",
 		Short: "Judge what a workflow measured, and tell it on the pull request",
@@ -45,12 +47,35 @@ the measuring jobs, judges them by the policy of the base branch, and writes one
 comment, one commit status, the job's summary and outputs. On a push it also makes
 the roll-up that later pull requests fetch as their baseline.
 
+With --merge it makes one report of many repositories' or testbeds' instead: of FILEs that
+--format json or an earlier report wrote (report.json), and of runs.json.gz of measuring
+jobs. NAME=FILE says whose each is. Neither a workflow nor a token is needed.
+
 It reads GITHUB_* as a job of GitHub Actions has them, and the token from
 GATE_TOKEN or GITHUB_TOKEN. Every flag also has a variable: GATE_ and its name.`,
 		Example: `  gate report
-  gate report --artifacts ./artifacts --fail-on inconclusive`,
-		Args: takes(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
+  gate report --artifacts ./artifacts --fail-on inconclusive
+  gate report --merge --format markdown lb=lb/report.json fw=fw/report.json`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case !merge:
+				return takes()(cmd, args)
+			case len(args) == 0:
+				return misused(cmd, errors.New("gate report --merge: missing FILE"))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if merge {
+				file := ""
+				if cmd.Flags().Changed("config") {
+					file = f.config
+				}
+				if out.format = "text"; len(f.formats) > 0 {
+					out.format = strings.Join(f.formats, ",") // of several, none is known
+				}
+				return c.merge(args, file, &out)
+			}
 			if err := f.check(); err != nil {
 				return err
 			}
@@ -76,7 +101,10 @@ GATE_TOKEN or GITHUB_TOKEN. Every flag also has a variable: GATE_ and its name.`
 	fl.StringVar(&f.label, "label", env("LABEL", "perf-accepted"), "the `LABEL` that lets waivers of head count")
 	fl.StringVar(&f.author, "author", env("AUTHOR", ""), "the `LOGIN` that the token writes as (default: it is asked for)")
 	fl.StringSliceVar(&f.formats, "format", strings.FieldsFunc(env("FORMAT", ""), func(r rune) bool { return r == ',' || r == ' ' }),
-		"also write the report as `html,junit,sarif,openmetrics,csv`, into the same directory")
+		"also write the report as `html,junit,sarif,openmetrics,csv`, into the same directory; with --merge, the one format")
+	fl.BoolVar(&merge, "merge", false, "make one report of FILEs")
+	fl.StringVarP(&out.file, "output", "o", "", "with --merge, write it to `FILE` instead of standard output")
+	fl.StringVar(&out.onInconclusive, "on-inconclusive", "", "with --merge, exit as `pass|fail` where nothing could be decided (default: exit 4)")
 	fl.BoolVar(&f.pending, "pending", false, "only set the status to pending")
 	return cmd
 }
