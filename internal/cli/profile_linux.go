@@ -166,14 +166,8 @@ func (c Command) sample(ctx context.Context, f profileFlags, command []string) (
 		return err
 	}
 	defer p.Close()
-	s, err := c.newSampling(f, p.Event())
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.close()) }()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	s.stop = cancel
 	for _, pid := range f.pids {
 		if err := p.Track(pid); errors.Is(err, fs.ErrNotExist) {
 			return usage("--pid %d: there is no such process", pid)
@@ -197,6 +191,12 @@ func (c Command) sample(ctx context.Context, f profileFlags, command []string) (
 			cancel()
 		}()
 	}
+	s, err := c.newSampling(f, p.Event())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	s.stop = cancel
 	if f.duration > 0 {
 		timer := time.AfterFunc(f.duration, cancel)
 		defer timer.Stop()

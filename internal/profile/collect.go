@@ -95,14 +95,11 @@ func (c *Collector) Exit(pid uint32) {
 // Add names a sample and adds it up.
 func (c *Collector) Add(s *Sample) {
 	c.stack = c.stack[:0]
-	for i, addr := range s.Kernel {
-		c.push(c.kernelPlace(addr, i > 0).location)
+	for i := c.asleep(s); i < len(s.Kernel); i++ {
+		c.push(c.kernelPlace(s.Kernel[i], i > 0).location)
 	}
 	for i, addr := range s.User {
 		c.push(c.userPlace(s.PID, addr, i > 0).location)
-	}
-	if c.options.Type == OffCPU {
-		c.stack = withoutSwitch(c.stack)
 	}
 	c.sum(s)
 }
@@ -219,15 +216,17 @@ func (c *Collector) location(frames []symbol.Frame) *Location {
 	return l
 }
 
-// withoutSwitch leaves out how the kernel goes from one thread to another, which is where every
-// wait ends, and with it the program that looks at that.
-func withoutSwitch(stack []*Location) []*Location {
-	for i, l := range stack {
-		if f := l.Frames[0]; f.Function == "__schedule" && f.Kind == symbol.KindKernel {
-			return stack[i+1:]
+// asleep is where the stack of a wait begins: what is before is how the kernel goes from one thread
+// to another, which is where every wait ends, and the program that looks at that.
+func (c *Collector) asleep(s *Sample) int {
+	if c.options.Type == OffCPU {
+		for i, addr := range s.Kernel {
+			if c.kernelPlace(addr, i > 0).frames[0].Function == "__schedule" {
+				return i + 1
+			}
 		}
 	}
-	return stack
+	return 0
 }
 
 // Profile is what was added up so far. Lost and Took are for the caller to fill.

@@ -19,12 +19,13 @@ func (c *Collector) List(s *Sample) string {
 		fmt.Fprintf(&b, " waited %v", s.Off.Round(time.Microsecond))
 	}
 	b.WriteByte('\n')
-	section := func(title string, stack []uint64, at func(addr uint64, isReturn bool) place) {
-		if len(stack) == 0 {
+	section := func(title string, stack []uint64, from int, at func(addr uint64, isReturn bool) place) {
+		if from == len(stack) {
 			return
 		}
 		b.WriteString(title + ":\n")
-		for i, addr := range stack {
+		for i := from; i < len(stack); i++ {
+			addr := stack[i]
 			for k, f := range at(addr, i > 0).frames {
 				if i > 0 {
 					f.Offset++ // it was looked up one before
@@ -37,8 +38,8 @@ func (c *Collector) List(s *Sample) string {
 			}
 		}
 	}
-	section("Kernel", s.Kernel, c.kernelPlace)
-	section("Userspace", s.User, func(addr uint64, isReturn bool) place { return c.userPlace(s.PID, addr, isReturn) })
+	section("Kernel", s.Kernel, c.asleep(s), c.kernelPlace)
+	section("Userspace", s.User, 0, func(addr uint64, isReturn bool) place { return c.userPlace(s.PID, addr, isReturn) })
 	b.WriteByte('\n')
 	return b.String()
 }
@@ -85,7 +86,7 @@ func (c *Collector) Extended(s *Sample) string {
 	for i := len(s.User) - 1; i >= 0; i-- {
 		add(c.userPlace(s.PID, s.User[i], i > 0).frames)
 	}
-	for i := len(s.Kernel) - 1; i >= 0; i-- {
+	for i := len(s.Kernel) - 1; i >= c.asleep(s); i-- {
 		add(c.kernelPlace(s.Kernel[i], i > 0).frames)
 	}
 	value := int64(1)

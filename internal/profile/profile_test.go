@@ -190,10 +190,10 @@ func TestOffCPU(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 	c, _ := collector(Options{Type: OffCPU})
-	if got := c.List(&waits()[0]); !strings.Contains(got, " waited 5ms\n") {
+	if got := c.List(&waits()[0]); !strings.Contains(got, " waited 5ms\nKernel:\n  0xffffffff81000701 schedule+0x1\n") {
 		t.Error(got)
 	}
-	if got := c.Extended(&waits()[1]); !strings.HasSuffix(got, " 1000\n") {
+	if got := c.Extended(&waits()[1]); !strings.HasSuffix(got, ";do_nanosleep_[k];schedule_[k] 1000\n") {
 		t.Error(got)
 	}
 }
