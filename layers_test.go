@@ -51,7 +51,7 @@ var rooms = map[string][]string{
 	"internal/kerneltest": {"internal/vm", "internal/testkernel"},
 	"internal/record":     {"bench", "stats", "bpf", "gate", "internal/build", "internal/config", "internal/runner"},
 	"internal/figures": {"bench", "stats", "bpf", "gate", "internal/build", "internal/config", "internal/runner", "internal/netns",
-		"internal/packet", "internal/work", "internal/verifier", "internal/store"},
+		"internal/packet", "internal/work", "internal/verifier", "internal/store", "internal/render"},
 	"internal/cli": {"bench", "stats", "bpf", "gate", "internal/packet", "internal/config", "internal/build",
 		"internal/store", "internal/render", "internal/cover", "internal/github", "internal/runner", "internal/action", "internal/agent", "internal/work", "internal/vm", "internal/verifier", "internal/adapter", "internal/symbol", "internal/profile", "docs", "internal/push", "internal/site", "internal/plot"},
 	"cmd":      {"internal/cli"},

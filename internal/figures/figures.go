@@ -144,6 +144,13 @@ var figures = []figure{
 		profiler, true,
 	},
 	{
+		"html",
+		"The page of a report on 1,000 comparisons: 500 noisy ones of 60 rounds, and as many exact ones with lines of the " +
+			"source, each with a history of 40 stored runs. Written five times, median. Opened five times in Chromium without a " +
+			"window, each time a new one: first paint and end of the script are the browser's own (Performance API), median.",
+		pages, false,
+	},
+	{
 		"store",
 		"The real command over 100,000 small runs of five branches on four testbeds, two benchmarks with two measures each: in " +
 			"files, and in a server of S3's protocol that waits 20 ms before each answer. The best of three, once an index is " +

@@ -15,6 +15,13 @@ import (
 // pageData is what the page's script draws: page/page.js knows the same names.
 type pageData struct {
 	Rows []rowData `json:"rows"`
+	// Pasts are the runs of histories, of which most have the same.
+	Pasts [][]runData `json:"pasts"`
+}
+
+type runData struct {
+	Commit string `json:"commit"`
+	Day    string `json:"day"`
 }
 
 type rowData struct {
@@ -55,8 +62,7 @@ type densityData struct {
 type historyData struct {
 	Branch  string       `json:"branch,omitempty"`
 	Values  numbers      `json:"values"`
-	Commits []string     `json:"commits"`
-	Days    []string     `json:"days"`
+	Past    int          `json:"past"` // the runs of the values, in Pasts
 	Changes []changeData `json:"changes"`
 	Lower   *number      `json:"lower,omitempty"`
 	Upper   *number      `json:"upper,omitempty"`
@@ -135,7 +141,7 @@ func (b *pageBuilder) data(s *sheet, c *gate.Comparison, f *plot.Figure, kind, b
 		b.draw(&d, f)
 	}
 	if f.History != nil {
-		d.History = past(f.History, branch)
+		d.History = b.past(f.History, branch)
 		if c.Boundary != nil {
 			d.History.Lower, d.History.Upper = pointed(c.Boundary.Lower), pointed(c.Boundary.Upper)
 		}
@@ -183,12 +189,18 @@ func numbered(rounds []int) []int {
 	return rounds
 }
 
-func past(s *gate.Series, branch string) *historyData {
+// past is how a measure went; runs that another history had, too, are told once.
+func (b *pageBuilder) past(s *gate.Series, branch string) *historyData {
 	h := &historyData{Branch: branch, Changes: []changeData{}}
+	var runs []runData
 	for _, p := range s.Points {
 		h.Values = append(h.Values, p.Value)
-		h.Commits = append(h.Commits, shorten(clean(p.Revision.Short()), 24))
-		h.Days = append(h.Days, day(p.Time))
+		runs = append(runs, runData{shorten(clean(p.Revision.Short()), 24), day(p.Time)})
+	}
+	all := &b.page.Data.Pasts
+	if h.Past = slices.IndexFunc(*all, func(known []runData) bool { return slices.Equal(known, runs) }); h.Past < 0 {
+		h.Past = len(*all)
+		*all = append(*all, runs)
 	}
 	for _, c := range s.Changes {
 		text := fmt.Sprintf("%s → %s: %s to %s", clean(c.From.Short()), clean(c.To.Short()), quantity(c.Before, s.Unit), quantity(c.After, s.Unit))

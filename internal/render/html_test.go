@@ -142,7 +142,7 @@ func TestPageHoldsEverything(t *testing.T) {
 			t.Errorf("row %d: exact, with the samples %v and the lines %v", i, d.Base, d.Lines)
 		case !c.Exact && (len(d.Base) != 30 || len(d.Head) != 30 || !d.Paired || d.BaseDensity == nil):
 			t.Errorf("row %d: %d and %d samples", i, len(d.Base), len(d.Head))
-		case d.History == nil || len(d.History.Values) != 12 || len(d.History.Changes) != 1:
+		case d.History == nil || len(d.History.Values) != 12 || len(d.History.Changes) != 1 || len(data.Pasts) != 1 || len(data.Pasts[d.History.Past]) != 12:
 			t.Errorf("row %d has the history %+v", i, d.History)
 		}
 	}

@@ -157,7 +157,7 @@ function interval(d, width) {
 
 // history is how the medians of stored runs went; this run's is the last.
 function past(d, width) {
-  const g = d.history, height = 190, values = g.values.concat(d.headValue == null ? [] : [d.headValue]);
+  const g = d.history, runs = data.pasts[g.past], height = 190, values = g.values.concat(d.headValue == null ? [] : [d.headValue]);
   const edges = [g.lower, g.upper].filter(v => v != null);
   const [l, r] = extent(Math.min(...values, ...edges), Math.max(...values, ...edges)), [name, , format] = inUnit(d.unit, l, r);
   const note = `${g.values.length} stored runs` + (g.branch ? " of " + g.branch : "") + (name && ", in " + name);
@@ -177,13 +177,13 @@ function past(d, width) {
       hit(at, y(g.values[c.at]), c.text);
     }
     svg.append(s("path", { class: "trace base", d: "M" + g.values.map((v, i) => `${x(i).toFixed(1)} ${y(v).toFixed(1)}`).join("L") }), dots(g.values.map((v, i) => [x(i), y(v)]), "base"));
-    g.values.forEach((v, i) => hit(x(i), y(v), `${g.commits[i]} ${g.days[i]}: ${quantity(v, d.unit)}`));
+    g.values.forEach((v, i) => hit(x(i), y(v), `${runs[i].commit} ${runs[i].day}: ${quantity(v, d.unit)}`));
     if (d.headValue != null) {
       const p = [x(values.length - 1), y(d.headValue)];
       svg.append(dots([p, p], "head"));
       hit(...p, `this run: ${quantity(d.headValue, d.unit)}`);
     }
-    svg.append(s("text", { x: 54, y: height - 6 }, g.days[0]), s("text", { x: width - 10, y: height - 6, "text-anchor": "end" }, d.headValue == null ? g.days[g.days.length - 1] : "this run"));
+    svg.append(s("text", { x: 54, y: height - 6 }, runs[0].day), s("text", { x: width - 10, y: height - 6, "text-anchor": "end" }, d.headValue == null ? runs[runs.length - 1].day : "this run"));
   });
 }
 
