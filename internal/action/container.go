@@ -102,6 +102,9 @@ func Grants(ctx context.Context, docker, image string, p Privileges) ([]string, 
 // config; a proxy's URL may hold a password.
 var proxies = []string{"HTTP_PROXY", "HTTPS_PROXY", "FTP_PROXY", "NO_PROXY", "ALL_PROXY"}
 
+// Contained is the flag by which gate measure knows that its container is its own.
+const Contained = "contained"
+
 // Args are the arguments of docker. The environment is what stands here and
 // nothing else; the only file of the host inside is the plan's directory.
 func (c Container) Args() []string {
@@ -124,7 +127,7 @@ func (c Container) Args() []string {
 	}
 	args = append(args, "--env", "TMPDIR=/tmp", "--env", "NO_COLOR=1")
 	args = append(args, c.Grant...)
-	return append(args, c.Image, "measure", "/in")
+	return append(args, c.Image, "measure", "--"+Contained, "/in")
 }
 
 // Run measures, writing to messages what the container says, and returns the

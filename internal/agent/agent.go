@@ -378,7 +378,11 @@ func (a *Agent) Stop() (warning string, err error) {
 			"pins outside of its own /sys/fs/bpf, and what it attaches to the host's control groups or interfaces, it has to take away itself")
 	}
 	if r.Killed > 0 && sig != unix.SIGKILL {
-		return fmt.Sprintf("%s: %d of its processes had not ended %v after %s, and were killed", a.who, r.Killed, within, unix.SignalName(sig)), nil
+		were := "were"
+		if r.Killed == 1 {
+			were = "was"
+		}
+		return fmt.Sprintf("%s: %d of its processes had not ended %v after %s, and %s killed", a.who, r.Killed, within, unix.SignalName(sig), were), nil
 	}
 	return "", nil
 }

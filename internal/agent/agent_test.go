@@ -186,7 +186,7 @@ func TestAgentMisbehavesLater(t *testing.T) {
 	if a, err = startAgent(t, bench.Agent{Run: ours("-deaf a"), Stop: bench.Stop{Signal: "SIGINT", Within: 100 * time.Millisecond}}); err != nil {
 		t.Fatal(err)
 	}
-	if w, err := a.Stop(); err != nil || w != "agent mine: 1 of its processes had not ended 100ms after SIGINT, and were killed" {
+	if w, err := a.Stop(); err != nil || w != "agent mine: 1 of its processes had not ended 100ms after SIGINT, and was killed" {
 		t.Errorf("%q, %v", w, err)
 	}
 

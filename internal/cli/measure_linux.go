@@ -25,7 +25,8 @@ import (
 // that the action has staged, and writes the runs to standard output. It builds
 // nothing and stores nothing.
 func (c Command) measureStaged() *cobra.Command {
-	return &cobra.Command{
+	contained := false
+	cmd := &cobra.Command{
 		Use:    "measure DIRECTORY",
 		Short:  "Measure what the action staged, inside of its container",
 		Hidden: true,
@@ -39,7 +40,9 @@ func (c Command) measureStaged() *cobra.Command {
 				_, _ = io.Copy(io.Discard, c.Stdin)
 				cancel()
 			}()
-			work.MountCgroups()
+			if contained {
+				work.MountCgroups()
+			}
 			bundle, failures, err := c.measurePlan(ctx, args[0])
 			if err != nil {
 				return unmeasured(err)
@@ -60,6 +63,8 @@ func (c Command) measureStaged() *cobra.Command {
 			return nil
 		},
 	}
+	cmd.Flags().BoolVar(&contained, action.Contained, false, "this container was made for it: mount what it lacks")
+	return cmd
 }
 
 func (c Command) measurePlan(ctx context.Context, dir string) (*store.Bundle, []error, error) {

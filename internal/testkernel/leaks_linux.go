@@ -231,8 +231,8 @@ func mounts() ([]string, error) {
 	for line := range strings.Lines(string(text)) {
 		what, how, _ := strings.Cut(line, " - ")
 		f, kind := strings.Fields(what), strings.Fields(how)
-		if len(f) > 4 && len(kind) > 0 && kind[0] != "overlay" && kind[0] != "nsfs" {
-			all = append(all, "mount on "+f[4])
+		if len(f) > 5 && len(kind) > 0 && kind[0] != "overlay" && kind[0] != "nsfs" {
+			all = append(all, "mount on "+f[4]+" "+f[5])
 		}
 	}
 	return all, nil
