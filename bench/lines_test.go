@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -84,5 +85,23 @@ func TestLinesInRuns(t *testing.T) {
 	run.Results[0].Lines = make([]LineCount, MaxLines+1)
 	if err := Encode(&buf, run); err == nil || !strings.Contains(err.Error(), "21 lines, at most 20") {
 		t.Errorf("too many lines: %v", err)
+	}
+}
+
+// TestExplainTime finds what takes longer, by text within a function, those first that do by most.
+func TestExplainTime(t *testing.T) {
+	line := func(n int, text string, time, share float64) LineCount {
+		return LineCount{File: "f.c", Line: n, Function: "f", Text: text, Time: time, Share: share}
+	}
+	base := []LineCount{line(1, "a();", 10, 0.5), line(2, "b();", 10, 0.5), line(3, "never();", 0, 0)}
+	head := []LineCount{line(1, "a();", 11, 0.1), line(5, "while (x)", 60, 0.6), line(6, "b( );", 0, 0), line(7, "\tb();", 4, 0.1), line(8, "never();", 30, 0.3)}
+	got := ExplainTime(base, head)
+	want := []LineCount{line(5, "while (x)", 60, 0.6), line(8, "never();", 30, 0.3), line(1, "a();", 11, 0.1)}
+	want[0].New, want[2].BaseTime = true, 10
+	if !slices.Equal(got, want) {
+		t.Errorf("%+v", got)
+	}
+	if got := ExplainTime(head, head); len(got) != 0 {
+		t.Errorf("the same explains itself: %+v", got)
 	}
 }

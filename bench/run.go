@@ -160,7 +160,7 @@ type Result struct {
 	// an average over packets and known for each; 0 where it is not known.
 	Worst float64 `json:"worst,omitempty"`
 	// Lines are where head differs from base, those that cost most more first,
-	// at most [MaxLines]; see [ExplainLines]. Only head has them.
+	// at most [MaxLines]; see [ExplainLines] and [ExplainTime]. Only head has them.
 	Lines []LineCount `json:"lines,omitempty"`
 	// Sites are where profiles show that head spends or allocates more than base,
 	// those with most more first, at most [MaxSites]. Only head has them.

@@ -186,7 +186,8 @@ type Comparison struct {
 	Layout      bool      `json:"layout,omitempty"`
 	Boundary    *Boundary `json:"boundary,omitempty"`
 	// Lines are where head executes other instructions than base, those that
-	// decide most more of them first; rows of insns have them.
+	// decide most more of them first, in rows of insns; and where it takes longer,
+	// those that do by most first, in rows of latency that regressed.
 	Lines []bench.LineCount `json:"lines,omitempty"`
 	// Sites are where profiles of both sides show that head allocates more, those with
 	// most more first.
@@ -250,16 +251,24 @@ func (r *Report) Deciding() *Comparison {
 }
 
 // Culprits are the lines that decide most of the instructions that head executes
-// more, those that decide most first: at most two, each of them a fifth of the
-// difference.
+// more, or of the time that it takes longer, those that decide most first: at most
+// two, each of them a fifth of the difference.
 func (c *Comparison) Culprits() []bench.LineCount {
 	if c.Base == nil || c.Head == nil || *c.Head <= *c.Base {
 		return nil
 	}
 	const most, share = 2, 0.2
 	n := 0
-	for n < min(most, len(c.Lines)) && c.Lines[n].Decides-c.Lines[n].BaseDecides >= share*(*c.Head-*c.Base) {
+	for n < min(most, len(c.Lines)) && c.Added(c.Lines[n]) >= share*(*c.Head-*c.Base) {
 		n++
 	}
 	return c.Lines[:n]
+}
+
+// Added is what a line adds to the number of the row.
+func (c *Comparison) Added(l bench.LineCount) float64 {
+	if c.Measure == bench.Latency {
+		return l.Time - l.BaseTime
+	}
+	return l.Decides - l.BaseDecides
 }

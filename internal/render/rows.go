@@ -374,6 +374,7 @@ func rowNotes(rows []*gate.Comparison, budget time.Duration) (_, _ []note) {
 		name := c.Benchmark + " " + c.Measure
 		if c.Verdict == gate.Regressed {
 			for _, l := range culprits(c) {
+				l = inInstructions(rows, c, l)
 				why.add(c.Benchmark, l.String(), "").line = &l
 			}
 			for _, l := range allocations(c) {
@@ -407,18 +408,46 @@ func (l culprit) place() string { return fmt.Sprintf("%s:%d", path.Base(l.File),
 func (l culprit) String() string { return l.place() + "  " + l.Text + "  " + l.does }
 
 // culprits are the lines that decide most of the instructions that head executes
-// more: at most two, each of them a fifth of the difference.
+// more, or of the time that it takes longer: at most two, each of them a fifth of the
+// difference.
 func culprits(c *gate.Comparison) []culprit {
 	var out []culprit
 	for _, l := range c.Culprits() {
+		var does []string
 		was := "not in base"
-		if !l.New {
-			was = "in base " + times(l.BaseExecutions)
+		if l.Executions > 0 {
+			does = append(does, times(l.Executions))
 		}
-		share := (l.Decides - l.BaseDecides) / (*c.Head - *c.Base)
-		out = append(out, culprit{l, fmt.Sprintf("%s, %.0f%% of the added instructions; %s", times(l.Executions), 100*min(1, share), was)})
+		if c.Measure != bench.Latency {
+			if !l.New {
+				was = "in base " + times(l.BaseExecutions)
+			}
+			does = append(does, fmt.Sprintf("%.0f%% of the added instructions", 100*min(1, c.Added(l)/(*c.Head-*c.Base))))
+		} else if !l.New {
+			was = fmt.Sprintf("%s a run, in base %s", quantity(l.Time, "ns"), quantity(l.BaseTime, "ns"))
+		}
+		if l.Share > 0 {
+			does = append(does, fmt.Sprintf("%.0f%% of head's time", 100*min(1, l.Share)))
+		}
+		out = append(out, culprit{l, strings.Join(does, ", ") + "; " + was})
 	}
 	return out
+}
+
+// inInstructions is a line that explains a time as the row of executed instructions tells
+// it, where that names it too: it is told once.
+func inInstructions(rows []*gate.Comparison, c *gate.Comparison, l culprit) culprit {
+	for _, o := range rows {
+		if c.Measure != bench.Latency || o.Benchmark != c.Benchmark || o.Measure != bench.Insns || o.Verdict != gate.Regressed {
+			continue
+		}
+		for _, same := range culprits(o) {
+			if same.File == l.File && same.Line == l.Line {
+				return same
+			}
+		}
+	}
+	return l
 }
 
 // allocations are the places where head allocates most more than base.

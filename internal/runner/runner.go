@@ -328,6 +328,9 @@ func (r *run) measure(ctx context.Context) error {
 			h.explain()
 		}
 	}
+	if err := r.explain(ctx); err != nil {
+		return err
+	}
 	r.collect()
 	return nil
 }
