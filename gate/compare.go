@@ -195,16 +195,24 @@ func (r *Report) judgePrograms(base, head *bench.Run) outcomes {
 			i := slices.IndexFunc(was, func(p bench.ProgramResult) bool { return p.Outcome != bench.Accepted })
 			p.Reason = fmt.Sprintf("it was %s in base: %s", was[i].Outcome, was[i].Reason)
 		case rejected && has(was, p.Outcome):
-			r.warn("%s is %s in base and head alike: %s", p.Program, p.Outcome, p.Reason)
+			r.warn("%s", alike(p.Program, p))
 		case p.Outcome == bench.Rejected && accepted:
 			o.broken = append(o.broken, p.Program)
-			p.Reason = "accepted in base; " + p.Reason
+			p.Reason = acceptedBefore + p.Reason
 		default:
 			o.unknown = append(o.unknown, p.Program)
 		}
 		r.Programs = append(r.Programs, p)
 	}
 	return o
+}
+
+// acceptedBefore begins the reason of a program that only head rejects.
+const acceptedBefore = "accepted in base; "
+
+// alike says that a program is no worse off than in base.
+func alike(name string, p bench.ProgramResult) string {
+	return fmt.Sprintf("%s is %s in base and head alike: %s", name, p.Outcome, p.Reason)
 }
 
 func has(programs []bench.ProgramResult, o bench.Outcome) bool {

@@ -3,6 +3,7 @@ package gate
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/org/ebpf-bench-gate/bench"
 )
@@ -95,15 +96,23 @@ func (r *Report) Open() []string {
 }
 
 // Answer is what the verifier's answer to one of Programs means: Regressed where head
-// rejects what base accepted, Inconclusive where nobody knows, and else Pass.
+// rejects what base accepted, Inconclusive where nobody knows, and else Pass. It holds
+// of a report that was read from JSON, too.
 func (r *Report) Answer(p bench.ProgramResult) Verdict {
-	switch {
-	case slices.Contains(r.outcomes.broken, p.Program) && p.Outcome == bench.Rejected:
-		return Regressed
-	case slices.Contains(r.outcomes.unknown, p.Program) && p.Outcome != bench.Accepted:
-		return Inconclusive
+	name := p.Program
+	if len(r.Suites) > 0 {
+		_, name = bench.SplitSuite(name)
 	}
-	return Pass
+	same := alike(name, p)
+	switch {
+	case p.Outcome == bench.Accepted, !r.Asked:
+		return Pass
+	case strings.HasPrefix(p.Reason, acceptedBefore):
+		return Regressed
+	case slices.ContainsFunc(r.Warnings, func(w string) bool { return strings.HasSuffix(w, same) }):
+		return Pass
+	}
+	return Inconclusive
 }
 
 // A Comparison is one measure of one benchmark, head against base or history.

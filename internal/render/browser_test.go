@@ -201,7 +201,7 @@ func TestPageInBrowser(t *testing.T) {
 	b.do(script(`document.activeElement.blur()`), chromedp.KeyEvent("jj"))
 	is(b, `document.activeElement.closest("tr").id`, "c1")
 	b.do(chromedp.KeyEvent(kb.Enter))
-	is(b, `document.querySelectorAll("#c1 + .detail .source tbody tr").length`, 1)
+	is(b, `document.querySelectorAll("#c1 + .detail .source tbody tr").length`, 2) // a line and a place of a profile
 	b.do(chromedp.KeyEvent("k"))
 	is(b, `document.activeElement.closest("tr").id`, "c0")
 	b.do(chromedp.KeyEvent("/"))
@@ -301,6 +301,10 @@ func TestPageHostileInBrowser(t *testing.T) {
 			for k := range r.Report.Comparisons[i].Lines {
 				l := &r.Report.Comparisons[i].Lines[k]
 				l.File, l.Text, l.Function = s, s, s
+			}
+			for k := range r.Report.Comparisons[i].Sites {
+				l := &r.Report.Comparisons[i].Sites[k]
+				l.File, l.Text, l.Stack = s, s, []string{s}
 			}
 		}
 		for _, run := range r.Past {

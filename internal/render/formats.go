@@ -56,11 +56,14 @@ func inWords(c *gate.Comparison) string {
 	return s
 }
 
-// explained are the lines of the source that explain a row.
+// reasons are the places of the source that explain a row.
+func reasons(c *gate.Comparison) []culprit { return append(culprits(c), allocations(c)...) }
+
+// explained are the reasons in words.
 func explained(c *gate.Comparison) []string {
 	var lines []string
-	for _, l := range culprits(c) {
-		lines = append(lines, fmt.Sprintf("%s:%d: %s: %s", clean(l.File), l.Line, clean(l.Text), l.does))
+	for _, l := range reasons(c) {
+		lines = append(lines, fmt.Sprintf("%s:%d: %s: %s", clean(l.File), l.Line, clean(l.Text), clean(l.does)))
 	}
 	return lines
 }

@@ -101,6 +101,25 @@ func run(id string, outcome bench.Outcome, latency ...float64) *bench.Run {
 	return r
 }
 
+// rejectedToo adds a program that the verifier does not accept.
+func rejectedToo(r *bench.Run) *bench.Run {
+	r.Programs = append(r.Programs, bench.ProgramResult{Program: "q", Outcome: bench.Rejected, Reason: "too complex"})
+	return r
+}
+
+// reread is what JSON has of reports.
+func reread(t *testing.T, reports []*gate.Report) []*gate.Report {
+	t.Helper()
+	for i, r := range reports {
+		text := written(t, func(w io.Writer) error { return JSON(w, r) })
+		reports[i] = &gate.Report{}
+		if err := json.Unmarshal([]byte(text), reports[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return reports
+}
+
 // TestJUnitIsNoBetterThanTheVerdict holds that whoever sees only whether test cases
 // failed sees what the exit code says.
 func TestJUnitIsNoBetterThanTheVerdict(t *testing.T) {
@@ -129,6 +148,8 @@ func TestJUnitIsNoBetterThanTheVerdict(t *testing.T) {
 		{"no results", compare(run("b", bench.Accepted), run("h", bench.Accepted)), 0, false, true},
 		{"rejected", compare(run("b", bench.Accepted), run("h", bench.Rejected)), 0, true, false},
 		{"new and rejected", compare(&bench.Run{ID: "b", Testbed: host, Session: "s"}, run("h", bench.Rejected)), 0, false, true},
+		{"rejected on both sides", compare(rejectedToo(run("b", bench.Accepted, 100, 101)), rejectedToo(run("h", bench.Accepted, 100, 101))), 0, false, false},
+		{"rejected, read from JSON", reread(t, compare(run("b", bench.Accepted, 100), run("h", bench.Rejected))), 0, true, true},
 		{"required", compare(base, skipped), 0, false, true},
 		{"a testbed is missing", compare(base, run("h", bench.Accepted, 100, 101)), 1, false, true},
 		{"nothing at all", nil, 0, false, true},

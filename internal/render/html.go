@@ -231,7 +231,7 @@ func (b *pageBuilder) explain(out *pageSection, r *gate.Report, s *sheet) {
 			out.Notes = append(out.Notes, note)
 			continue
 		}
-		note.Place, note.Line, note.Text = clean(n.line.place()), clean(n.line.Text), n.line.does
+		note.Place, note.Line, note.Text = clean(n.line.place()), clean(n.line.Text), clean(n.line.does)
 		out.Why = append(out.Why, note)
 	}
 	for _, p := range r.Programs {

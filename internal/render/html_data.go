@@ -52,6 +52,7 @@ type rowData struct {
 
 	History *historyData `json:"history,omitempty"`
 	Lines   []lineData   `json:"lines,omitempty"`
+	Sites   []siteData   `json:"sites,omitempty"`
 }
 
 type densityData struct {
@@ -81,6 +82,14 @@ type lineData struct {
 	Is    number `json:"is"`
 	More  number `json:"more"`
 	Fresh bool   `json:"fresh,omitempty"`
+}
+
+type siteData struct {
+	At    string   `json:"at"`
+	Text  string   `json:"text"`
+	Stack []string `json:"stack"`
+	Was   number   `json:"was"`
+	Is    number   `json:"is"`
 }
 
 // A number has six digits in JSON, which is more than anybody sees.
@@ -151,6 +160,17 @@ func (b *pageBuilder) data(s *sheet, c *gate.Comparison, f *plot.Figure, kind, b
 			At: fmt.Sprintf("%s:%d", path.Clean(clean(l.File)), l.Line), Text: clean(l.Text), Was: number(l.BaseExecutions), Is: number(l.Executions),
 			More: number(l.Decides - l.BaseDecides), Fresh: l.New,
 		})
+	}
+	for _, site := range c.Sites {
+		at := ""
+		if site.File != "" {
+			at = fmt.Sprintf("%s:%d", path.Clean(clean(site.File)), site.Line)
+		}
+		stack := make([]string, len(site.Stack))
+		for i, fn := range site.Stack {
+			stack[i] = clean(fn)
+		}
+		d.Sites = append(d.Sites, siteData{at, clean(site.Text), stack, number(site.Base), number(site.Value)})
 	}
 	return d
 }

@@ -33,6 +33,7 @@ func pageOf(n, rounds, history int) PageReport {
 				res.Measure = bench.Insns
 				res.Samples = []bench.Sample{{Value: float64(100 + i + int(shift(i)*50))}}
 				res.Lines = []bench.LineCount{{File: "lb.bpf.c", Line: 12, Text: "for (i = 0; i < n; i++)", Function: "lb", Executions: 9, Insns: 90, Decides: 40, BaseExecutions: 1}}
+				res.Sites = []bench.Site{{Stack: []string{"parse", "main"}, File: "lb.go", Line: 7, Text: "x := make([]byte, n)", Value: 10, Base: 1}}
 				r.Results = append(r.Results, res)
 				continue
 			}

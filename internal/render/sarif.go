@@ -234,10 +234,13 @@ func (b *sarifBuilder) comparison(c *gate.Comparison, level, lead string) {
 		suite, _ = bench.SplitSuite(c.Benchmark)
 	}
 	logical := []sarifLogical{{clean(c.Benchmark), "member"}}
-	for i, l := range culprits(c) {
+	for _, l := range reasons(c) {
+		if l.File == "" {
+			continue
+		}
 		loc := b.line(suite, l.LineCount)
-		loc.Message = &sarifText{l.does}
-		if i == 0 {
+		loc.Message = &sarifText{clean(l.does)}
+		if len(res.Locations) == 0 {
 			loc.Logical = logical
 		}
 		res.Locations = append(res.Locations, loc)

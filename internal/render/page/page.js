@@ -199,6 +199,18 @@ function source(d) {
         h("td", {}, s("svg", { width: 84, height: 9, "aria-hidden": "true" }, s("rect", { class: "heat" + (l.more < 0 ? " less" : ""), rx: 2, height: 9, width: Math.max(1, 80 * Math.abs(l.more) / most) })))))))));
 }
 
+// profile are the places to which profiles give more of head than of base.
+function profile(d) {
+  const most = Math.max(...d.sites.map(l => Math.abs(l.is - l.was)), 1e-9);
+  return h("figure", { class: "wide" }, h("figcaption", {}, h("span", {}, h("b", {}, "Where profiles find more or less"), " callers to the right")),
+    h("div", { class: "scroll", tabindex: 0 }, h("table", { class: "source" },
+      h("thead", {}, h("tr", {}, ...["line", "source", "functions", "base", "head", ""].map((t, i) => h("th", i > 2 && i < 5 ? { class: "n" } : {}, t)))),
+      h("tbody", {}, ...d.sites.map(l => h("tr", {},
+        h("td", { class: "src" }, l.at), h("td", { class: "code" }, l.text), h("td", { class: "who" }, l.stack.join(" ← ")),
+        h("td", { class: "n" }, l.was ? quantity(l.was, d.unit) : "none"), h("td", { class: "n" }, quantity(l.is, d.unit)),
+        h("td", {}, s("svg", { width: 84, height: 9, "aria-hidden": "true" }, s("rect", { class: "heat" + (l.is < l.was ? " less" : ""), rx: 2, height: 9, width: Math.max(1, 80 * Math.abs(l.is - l.was) / most) })))))))));
+}
+
 // panel is all that is known of a row.
 function panel(r) {
   const d = r.d, box = h("div", { class: "panel " + r.tr.classList[0] });
@@ -211,6 +223,7 @@ function panel(r) {
   if (d.history && d.history.values.length > 1) box.append(past(d, width));
   box.append(h("dl", { class: "facts" + (box.querySelectorAll("figure").length % 2 ? "" : " wide") }, ...d.facts.flatMap(([k, v]) => [h("dt", {}, k), h("dd", {}, v)])));
   if (d.lines) box.append(source(d));
+  if (d.sites) box.append(profile(d));
   return box;
 }
 
