@@ -52,7 +52,9 @@ func Shell(ctx context.Context, dir, command string, env []string, stdout, stder
 			read.Close()
 		})
 	}
+	done := dieWithUs(cmd)
 	err := run(ctx, cmd)
+	done()
 	killAll(cmd)
 	return err
 }
