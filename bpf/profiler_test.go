@@ -286,7 +286,7 @@ func TestProfilerExecs(t *testing.T) {
 				tasks[e.PID] = append(tasks[e.PID], e.Kind)
 			}
 		},
-		Exec:   func(pid uint32) { execs[pid] = true },
+		Exec: func(pid uint32) { execs[pid] = true },
 		Exit: func(pid uint32) {
 			if !execs[pid] {
 				return // Go's runtime tries things out in one

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -254,7 +255,10 @@ type sampling struct {
 }
 
 func (c Command) newSampling(f profileFlags, event string) (_ *sampling, err error) {
-	s := &sampling{flags: f, users: symbol.NewUsers(symbol.Options{}), epoch: monotonicEpoch()}
+	// Beside other programs, memory matters more than how fast names are found.
+	const forNames, garbage = 256 << 20, 50
+	debug.SetGCPercent(garbage)
+	s := &sampling{flags: f, users: symbol.NewUsers(symbol.Options{Memory: forNames}), epoch: monotonicEpoch()}
 	defer func() {
 		if err != nil {
 			_ = s.users.Close()

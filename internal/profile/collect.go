@@ -26,7 +26,7 @@ type Options struct {
 	Event  string
 	Period time.Duration
 	Start  time.Time
-	// Stacks bounds how many different ones are kept; 0 is 65,536. When half are taken, stacks
+	// Stacks bounds how many different ones are kept; 0 is 262,144, of some 200 bytes each. When half are taken, stacks
 	// of different processes are added up as one.
 	Stacks int
 }
@@ -50,7 +50,8 @@ type Collector struct {
 	processes map[uint32]places
 	held      int // addresses in processes
 	locations map[locationKey]*Location
-	stacks    map[string]*Stack
+	byID      []*Location
+	stacks    map[string]*Stack // by key, which has their locations; see find
 	coarse    uint64
 	key       []byte
 	stack     []*Location
@@ -68,7 +69,8 @@ type place struct {
 type locationKey struct{ inner, outer symbol.Frame }
 
 const (
-	defaultStacks = 1 << 16
+	defaultStacks = 1 << 18
+	maxNames      = 1 << 10 // of threads whose stacks are not kept
 	// maxPlaces bounds what is remembered of addresses, which it only saves time to remember.
 	// Stacks that were walked wrongly have ever new ones.
 	maxPlaces = 1 << 18
@@ -106,7 +108,7 @@ func (c *Collector) Add(s *Sample) {
 
 // push adds a location to the stack. Of a run of places that nobody can name, one is shown.
 func (c *Collector) push(l *Location) {
-	if n := len(c.stack); n > 0 && c.stack[n-1] == l && l.Frames[0].Function == "" && l.Frames[0].Offset == 0 {
+	if n := len(c.stack); n > 0 && c.stack[n-1] == l && l.Frames[0].Function == "" {
 		return
 	}
 	c.stack = append(c.stack, l)
@@ -118,32 +120,47 @@ func (c *Collector) sum(s *Sample) {
 		value = int64(s.Off)
 	}
 	pid, stack := s.PID, c.stack
-	found := c.find(pid, s.Comm, stack)
+	comm := s.Comm
+	found := c.find(pid, comm, stack)
 	if found == nil && len(c.stacks) >= c.options.Stacks/2 {
 		pid = 0
-		found = c.find(pid, s.Comm, stack)
+		found = c.find(pid, comm, stack)
 	}
 	if found == nil && len(c.stacks) >= c.options.Stacks {
 		c.coarse++
 		stack = []*Location{c.location([]symbol.Frame{notKept})}
-		found = c.find(pid, s.Comm, stack)
+		if len(c.stacks) >= c.options.Stacks+maxNames { // threads call themselves what they like
+			comm = "[others]"
+		}
+		found = c.find(pid, comm, stack)
 	}
 	if found == nil {
-		found = &Stack{PID: pid, Comm: s.Comm, Locations: slices.Clone(stack)}
+		found = &Stack{PID: pid, Comm: comm}
 		c.stacks[string(c.key)] = found
 	}
 	found.Count++
 	found.Value += value
 }
 
-// find looks for a stack, and leaves its key.
+// find looks for a stack, and leaves its key: the process, how many locations, which, and the name.
 func (c *Collector) find(pid uint32, comm string, stack []*Location) *Stack {
 	c.key = binary.NativeEndian.AppendUint32(c.key[:0], pid)
+	c.key = binary.NativeEndian.AppendUint32(c.key, uint32(len(stack)))
 	for _, l := range stack {
 		c.key = binary.NativeEndian.AppendUint32(c.key, l.id)
 	}
 	c.key = append(c.key, comm...)
 	return c.stacks[string(c.key)]
+}
+
+// stackOf reads the locations of a key.
+func (c *Collector) stackOf(key string) []*Location {
+	word := func(i int) uint32 { return binary.NativeEndian.Uint32([]byte(key[4*i : 4*i+4])) }
+	stack := make([]*Location, word(1))
+	for i := range stack {
+		stack[i] = c.byID[word(2+i)]
+	}
+	return stack
 }
 
 func (c *Collector) kernelPlace(addr uint64, isReturn bool) place {
@@ -194,13 +211,10 @@ func before(addr uint64, isReturn bool) uint64 {
 	return addr
 }
 
-// location is the one with these frames. How far into a function a place is makes no difference,
-// unless nothing names it.
+// location is the one with these frames. How far into a function a place is makes no difference.
 func (c *Collector) location(frames []symbol.Frame) *Location {
 	plain := func(f symbol.Frame) symbol.Frame {
-		if f.Function != "" || f.Module == "" || f.Module == "[anon]" {
-			f.Offset = 0
-		}
+		f.Offset = 0
 		return f
 	}
 	key := locationKey{plain(frames[0]), plain(frames[len(frames)-1])}
@@ -211,8 +225,9 @@ func (c *Collector) location(frames []symbol.Frame) *Location {
 	for i, f := range frames {
 		own[i] = plain(f)
 	}
-	l := &Location{id: uint32(len(c.locations)), Frames: own}
+	l := &Location{id: uint32(len(c.byID)), Frames: own}
 	c.locations[key] = l
+	c.byID = append(c.byID, l)
 	return l
 }
 
@@ -233,8 +248,10 @@ func (c *Collector) asleep(s *Sample) int {
 func (c *Collector) Profile() *Profile {
 	o := c.options
 	p := &Profile{Type: o.Type, Event: o.Event, Period: o.Period, Start: o.Start, Coarse: c.coarse}
-	for _, s := range c.stacks {
-		p.Stacks = append(p.Stacks, s)
+	for key, s := range c.stacks {
+		kept := *s
+		kept.Locations = c.stackOf(key)
+		p.Stacks = append(p.Stacks, &kept)
 	}
 	slices.SortFunc(p.Stacks, func(a, b *Stack) int {
 		return cmp.Or(cmp.Compare(b.Value, a.Value), cmp.Compare(a.Comm, b.Comm), cmp.Compare(a.PID, b.PID), slices.CompareFunc(a.Locations, b.Locations,

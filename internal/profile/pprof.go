@@ -62,9 +62,6 @@ func (c *converter) location(l *Location) *pprof.Location {
 	}
 	last := l.Frames[len(l.Frames)-1]
 	to := &pprof.Location{ID: uint64(len(c.out.Location) + 1), Mapping: c.mapping(last.Module)}
-	if last.Function == "" {
-		to.Address = last.Offset
-	}
 	for _, f := range l.Frames {
 		to.Line = append(to.Line, pprof.Line{Function: c.function(f), Line: int64(f.Line)})
 	}

@@ -225,7 +225,7 @@ func (d *drawing) colour(n *node, steepest int64) string {
 	h := fnv.New32a()
 	_, _ = io.WriteString(h, name(n.frame))
 	shade := int(h.Sum32() % 24)
-	r, g, b := 0, 0, 0
+	var r, g, b int
 	switch f := n.frame; {
 	case f.Kind == symbol.KindKernel:
 		r, g, b = 255, 150+shade, 90+shade
