@@ -247,10 +247,10 @@ func (c Command) showVerified(ctx context.Context, f *verifierFlags, args []stri
 }
 
 func (c Command) writeVerified(f *verifierFlags, q *verifier.Query, pairs []verifier.Pair, b, h *verified) error {
-	switch {
-	case f.format == "csv":
+	switch f.format {
+	case "csv":
 		return q.WriteCSV(c.Stdout, pairs)
-	case f.format == "json":
+	case "json":
 		return q.WriteJSON(c.Stdout, pairs)
 	}
 	if f.lines > 0 {
@@ -258,15 +258,12 @@ func (c Command) writeVerified(f *verifierFlags, q *verifier.Query, pairs []veri
 			return err
 		}
 	}
-	switch {
-	case f.functions:
-		if err := verifier.WriteFunctions(c.Stdout, pairs); err != nil {
-			return err
-		}
-	default:
-		if err := q.WriteTable(c.Stdout, pairs); err != nil {
-			return err
-		}
+	write := q.WriteTable
+	if f.functions {
+		write = verifier.WriteFunctions
+	}
+	if err := write(c.Stdout, pairs); err != nil {
+		return err
 	}
 	if f.verbose {
 		for i := range pairs {

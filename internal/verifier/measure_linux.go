@@ -57,6 +57,9 @@ func Measure(ctx context.Context, sources []Source, o Options) ([]Row, []Skip, e
 	if err := loads(o.Verify); err != nil {
 		return nil, nil, err
 	}
+	if o.Verify.Lines > 0 {
+		o.Jobs = 1 // one log at a time: it may have hundreds of megabytes
+	}
 	memory := semaphore.NewWeighted(bpf.MaxObjectSize)
 	rows, skips := make([][]Row, len(sources)), make([]error, len(sources))
 	var progress sync.Mutex
