@@ -166,10 +166,11 @@ func (w *row) pairedView(l look) (*view, string) {
 			weights[i] *= c
 		}
 	}
-	test, ok := w.test, false
+	test := w.test
 	if v.same = !slices.ContainsFunc(rounds, func(r round) bool { return r.a != rounds[0].a || r.b != rounds[0].a }); v.same {
 		test = SignedRank // which has an answer where nothing varies
 	}
+	var ok bool
 	if v.shift, ok = test.pairedShift(d, weights); !ok {
 		return nil, w.test.unfit()
 	}
@@ -214,7 +215,7 @@ func (w *row) unpairedView(look) (*view, string) {
 	}
 	v.margin = w.margin(w.limit.Fail, v.base, floor) / unit
 	v.warn = w.margin(w.limit.Warn, v.base, floor) / unit
-	test, ok := w.test, false
+	test := w.test
 	if v.same = !slices.ContainsFunc(slices.Concat(a, b), func(x float64) bool { return x != a[0] }); v.same {
 		test = SignedRank
 	}
@@ -223,6 +224,7 @@ func (w *row) unpairedView(look) (*view, string) {
 			x[i] *= w.sign() / unit
 		}
 	}
+	var ok bool
 	if v.shift, ok = test.twoSampleShift(a, b); !ok {
 		return nil, w.test.unfit()
 	}
