@@ -31,6 +31,7 @@ var files = []struct{ name, format string }{
 	{"dhat.txt", "dhat"},
 	{"gobench.txt", "gobench"},
 	{"google.json", "google"},
+	{"gungraun.json", "gungraun"},
 	{"gungraun.txt", "gungraun"},
 	{"hyperfine.json", "hyperfine"},
 	{"iai.txt", "gungraun"},

@@ -41,7 +41,7 @@ type Format struct {
 // formats in the order in which they are tried: what is surest first.
 var formats = []Format{
 	{"criterion", "Criterion: target/criterion, its estimates.json and sample.json, or the text of cargo bench", isCriterion, readCriterion},
-	{"gungraun", "Gungraun, iai-callgrind and Iai: the text of cargo bench", isIai, readIai},
+	{"gungraun", "Gungraun (its text or --output-format json), iai-callgrind and Iai: cargo bench", isIai, readIai},
 	{"libtest", "libtest: the text of cargo bench with #[bench], or --format json", isLibtest, readLibtest},
 	{"dhat", "DHAT: dhat-heap.json, dhat.out.PID, or the lines that valgrind --tool=dhat prints", isDHAT, readDHAT},
 	{"callgrind", "valgrind --tool=callgrind: callgrind.out.PID", isCallgrind, readCallgrind},

@@ -1,6 +1,7 @@
 package adapter
 
 import (
+	"cmp"
 	"math"
 	"regexp"
 	"strings"
@@ -70,11 +71,17 @@ var (
 	iaiShape = regexp.MustCompile(`(?m)^\S.*\n(  =+.*\n)?  Instructions: +[\d,]`)
 )
 
-func isIai(s shape) bool { return s.has(iaiShape) }
+func isIai(s shape) bool {
+	return s.json && !s.list && s.keys["module_path"] && s.keys["profiles"] || s.has(iaiShape)
+}
 
 // readIai reads the counts of Gungraun, iai-callgrind and Iai, under the names that
 // Bencher has for them: "Total read+write" is count[total-read-write].
 func readIai(s *source) {
+	if s.first() == '{' {
+		s.stream(func(w *walker) { w.gungraun() })
+		return
+	}
 	benchmark := ""
 	s.lines(func(line string) {
 		line = stripANSI(line)
@@ -94,6 +101,61 @@ func readIai(s *source) {
 		r.Program, _, _ = strings.Cut(benchmark, " ")
 		s.addResult(r, tally(name, "count"), s.number(m[2]))
 	})
+}
+
+// gungraunNames are the names that the text has for what the summary calls otherwise.
+var gungraunNames = map[string]string{
+	"Ir": "instructions", "L1hits": "l1-hits", "LLhits": "ll-hits", "RamHits": "ram-hits", "TotalRW": "total-read-write", "EstimatedCycles": "estimated-cycles",
+	"TotalBytes": "total-bytes", "TotalBlocks": "total-blocks", "AtTGmaxBytes": "at-t-gmax-bytes", "AtTGmaxBlocks": "at-t-gmax-blocks",
+	"AtTEndBytes": "at-t-end-bytes", "AtTEndBlocks": "at-t-end-blocks", "ReadsBytes": "reads-bytes", "WritesBytes": "writes-bytes",
+}
+
+// gungraun reads a benchmark's summary: the new numbers of each tool's totals, under the
+// names that the text has.
+func (w *walker) gungraun() {
+	var module, id, description string
+	type number struct {
+		name  string
+		value float64
+	}
+	var all []number
+	metric := func(name string) {
+		value := math.NaN()
+		w.fields("a metric", map[string]func(){
+			"values": func() { w.fields("values", map[string]func(){"new": func() { value = w.perhaps() }}) },
+		})
+		if !math.IsNaN(value) { // of perf it is more than a number
+			all = append(all, number{name, value})
+		}
+	}
+	w.fields("a summary", map[string]func(){
+		"module_path": func() { module = w.text() },
+		"id":          func() { id = w.text() },
+		"description": func() { description = w.text() },
+		"profiles": func() {
+			w.list("profiles", func() {
+				w.fields("a profile", map[string]func(){"data": func() {
+					w.fields("data", map[string]func(){"total": func() {
+						w.fields("total", map[string]func(){"metrics": func() { w.object("metrics", metric) }})
+					}})
+				}})
+			})
+		},
+	})
+	name := module
+	if id != "" {
+		name += " " + id
+		if description != "" {
+			name += ":" + description
+		}
+	}
+	for _, n := range all {
+		m := tally(cmp.Or(gungraunNames[n.name], n.name), "count")
+		if n.name == "SysTime" || n.name == "SysCpuTime" {
+			m = figure(n.name, "nsec", bench.Lower)
+		}
+		w.addResult(bench.Result{Benchmark: name, Program: module}, m, n.value)
+	}
 }
 
 var ansi = regexp.MustCompile("\x1b\\[[0-9;]*[A-Za-z]")
