@@ -83,11 +83,11 @@ func (l *harnesses) open(r *run) error {
 				Benchmark: l.b.Name + "/" + names[i][j], Program: l.b.Name, Measure: row.Measure, Kind: bench.User, Path: format,
 				Unit: row.Unit, Better: row.Better,
 			}
-			if key := [2]string{res.Benchmark, res.Measure}; seen[key] {
+			key := [2]string{res.Benchmark, res.Measure}
+			if seen[key] {
 				return l.wrong(fmt.Sprintf("command %s of %s has two benchmarks called %s", l.b.Name, s.name, res.Benchmark), "")
-			} else {
-				seen[key] = true
 			}
+			seen[key] = true
 			s.results = append(s.results, res)
 		}
 	}
