@@ -29,6 +29,7 @@ Pages have no script and load nothing. The same runs make the same files.`,
 			if len(args) > 0 {
 				where = args[0]
 			}
+			spacious()
 			s, err := c.openStore(cmd, where)
 			if err != nil {
 				return err

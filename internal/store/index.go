@@ -158,11 +158,7 @@ func (g *segment) medians(i int) (start, end int) {
 func (g *segment) holds(i int, o object) bool { return g.Sizes[i] == o.size && g.Tags[i] == o.tag }
 
 // entry is that of a row that is a run.
-func (g *segment) entry(i int) (Entry, error) {
-	where, err := locate(g.Keys[i])
-	if err != nil {
-		return Entry{}, err
-	}
+func (g *segment) entry(i int, where spot) (Entry, error) {
 	t, id, err := where.id()
 	if err != nil {
 		return Entry{}, err
@@ -221,19 +217,22 @@ func decodeSegment(data []byte) (*segment, error) {
 
 // fill makes entries of what was asked for: from the index where there are many, and
 // from the runs themselves.
-func (l *listing) fill(ctx context.Context) error {
+func (l *listing) fill(ctx context.Context, index func() ([]*segment, []string, error)) error {
 	var have []*segment
 	var broken []string
 	if len(l.unread) > fewRuns {
 		var err error
-		if have, broken, err = l.s.segments(ctx); err != nil {
+		if have, broken, err = index(); err != nil {
 			return err
 		}
 		for _, g := range have {
 			l.take(g)
 		}
 	}
-	objects := slices.SortedFunc(maps.Values(l.unread), func(a, b object) int { return strings.Compare(a.key, b.key) })
+	var objects []object
+	for _, key := range slices.Sorted(maps.Keys(l.unread)) {
+		objects = append(objects, l.unread[key].object)
+	}
 	fresh := newSegment()
 	for done := 0; done < len(objects); {
 		some := objects[done:min(done+fullRows, len(objects))]
@@ -329,8 +328,8 @@ func (l *listing) alive(g *segment, i int) bool {
 	if !strings.HasPrefix(g.Keys[i], l.prefix) {
 		return true
 	}
-	o, ok := l.listed[g.Keys[i]]
-	return ok && g.holds(i, o)
+	c, ok := l.listed[g.Keys[i]]
+	return ok && g.holds(i, c.object)
 }
 
 func (s *Store) writeSegment(ctx context.Context, g *segment) error {

@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"iter"
 	"os"
+	"path"
 	"runtime"
 	"slices"
 	"strings"
@@ -107,10 +108,16 @@ func (f Filter) has(s spot) bool {
 type listing struct {
 	s        *Store
 	prefix   string
-	listed   map[string]object // runs by their names
-	unread   map[string]object // those that were asked for and have no row yet
+	listed   map[string]candidate // by their keys
+	unread   map[string]candidate // those that were asked for and have no row yet
 	entries  []Entry
 	problems []Problem
+}
+
+// A candidate is an object that lies where a run does.
+type candidate struct {
+	object
+	spot
 }
 
 func (l *listing) problem(key string, err error) {
@@ -123,11 +130,16 @@ func (l *listing) problem(key string, err error) {
 // the object tell. An empty store has none. An error is that the store could not be
 // listed, and neither entries nor problems are all then.
 func (s *Store) List(ctx context.Context, f Filter) ([]Entry, []Problem, error) {
-	l := &listing{s: s, prefix: f.prefix(), listed: map[string]object{}, unread: map[string]object{}}
+	l := &listing{s: s, prefix: f.prefix(), listed: map[string]candidate{}, unread: map[string]candidate{}}
+	// Of all branches there are many runs sooner than of one: both are asked for at once.
+	index := func() ([]*segment, []string, error) { return s.segments(ctx) }
+	if f.Branch == "" {
+		index = ahead(index)
+	}
 	if err := l.find(ctx, f); err != nil {
 		return nil, nil, fmt.Errorf("list %s: %w", s, err)
 	}
-	if err := l.fill(ctx); err != nil {
+	if err := l.fill(ctx, index); err != nil {
 		return nil, nil, fmt.Errorf("list %s: %w", s, err)
 	}
 	slices.SortFunc(l.entries, func(a, b Entry) int {
@@ -137,20 +149,46 @@ func (s *Store) List(ctx context.Context, f Filter) ([]Entry, []Problem, error) 
 	return l.entries, l.problems, nil
 }
 
+// ahead begins to read the index, and returns what waits for it.
+func ahead(index func() ([]*segment, []string, error)) func() ([]*segment, []string, error) {
+	type answer struct {
+		have   []*segment
+		broken []string
+		err    error
+	}
+	got := make(chan answer, 1)
+	go func() {
+		have, broken, err := index()
+		got <- answer{have, broken, err}
+	}()
+	return func() ([]*segment, []string, error) {
+		a := <-got
+		return a.have, a.broken, a.err
+	}
+}
+
 // find lists the objects.
 func (l *listing) find(ctx context.Context, f Filter) error {
+	// Most runs lie beside others, whose directory need not be understood again.
+	known := map[string]spot{}
 	return l.s.b.list(ctx, l.prefix, func(o object) {
-		at, err := spot{}, o.err
-		if err == nil {
-			at, err = locate(o.key)
+		dir, file := path.Split(o.key)
+		at, ok := known[dir]
+		if at.file = file; !ok || o.err != nil || !strings.HasSuffix(file, suffix) {
+			err := o.err
+			if err == nil {
+				at, err = locate(o.key)
+			}
+			if err != nil {
+				l.problem(o.key, err)
+				return
+			}
+			known[dir] = at
 		}
-		if err != nil {
-			l.problem(o.key, err)
-			return
-		}
-		l.listed[o.key] = o
+		c := candidate{o, at}
+		l.listed[o.key] = c
 		if f.has(at) {
-			l.unread[o.key] = o
+			l.unread[o.key] = c
 		}
 	})
 }
@@ -158,8 +196,8 @@ func (l *listing) find(ctx context.Context, f Filter) error {
 // take makes entries of the rows of a segment that are asked for and still hold.
 func (l *listing) take(g *segment) {
 	for i, key := range g.Keys {
-		o, ok := l.unread[key]
-		if !ok || !g.holds(i, o) {
+		c, ok := l.unread[key]
+		if !ok || !g.holds(i, c.object) {
 			continue
 		}
 		delete(l.unread, key)
@@ -167,7 +205,7 @@ func (l *listing) take(g *segment) {
 			l.problem(key, errors.New(p))
 			continue
 		}
-		e, err := g.entry(i)
+		e, err := g.entry(i, c.spot)
 		if err != nil {
 			l.problem(key, err)
 			continue
