@@ -55,7 +55,7 @@ const maxDots = 240
 // draw draws a series as SVG: a dot a run, a line at each change, and dashed where the
 // next run would alarm. Every text in it is a number of ours.
 func draw(c chart, width, height float64, whole bool) template.HTML {
-	const left, right, top, bottom = 70, 10, 10, 22
+	const left, right, top, bottom = 124, 10, 14, 26
 	x := make([]float64, len(c.Points))
 	for i, p := range c.Points {
 		x[i] = p.Value
@@ -93,8 +93,8 @@ func draw(c chart, width, height float64, whole bool) template.HTML {
 				l, width-r, up(v), l-6, up(v)+4, template.HTMLEscapeString(amount(v, c.Unit)))
 		}
 		first, last := c.Points[0].Time.UTC(), c.Points[len(x)-1].Time.UTC()
-		fmt.Fprintf(&s, `<text x="%g" y="%g">%s</text><text x="%g" y="%[2]g" text-anchor="end">%s</text>`,
-			l, height-6, first.Format("2006-01-02"), width-r, last.Format("2006-01-02"))
+		fmt.Fprintf(&s, `<text x="%g" y="%g">%s</text><text x="%g" y="%g" text-anchor="end">%s</text>`,
+			l, height-6, first.Format("2006-01-02"), width-r, height-6, last.Format("2006-01-02"))
 		if c.Limit != nil {
 			fmt.Fprintf(&s, `<line class="limit" x1="%.1f" x2="%g" y1="%.1f" y2="%.1[3]f"/>`, across(c.since()), width-r, up(*c.Limit))
 		}

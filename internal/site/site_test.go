@@ -131,6 +131,9 @@ func TestSite(t *testing.T) {
 			t.Errorf("the index does not say %q", want)
 		}
 	}
+	if p := newView(histories(hostile[1:2])[0]).Pages[0]; !strings.Contains(string(p.Charts[0].Picture), ">2026-01-01</text>") || !strings.Contains(string(p.Charts[0].Picture), ">2026-02-09</text>") {
+		t.Errorf("a picture from when to when? %s", p.Charts[0].Picture)
+	}
 	if feed := files["feed.atom"]; !strings.Contains(feed, `href="https://example.com/x/h/`) || strings.Count(feed, "<entry>") != len(hostile) {
 		t.Errorf("feed %s", feed)
 	}
