@@ -29,9 +29,9 @@ type LineCount struct {
 	BaseInsns      float64 `json:"base_insns,omitempty"`
 	BaseDecides    float64 `json:"base_decides,omitempty"`
 	New            bool    `json:"new,omitempty"`
-	// Time is how long one run was in what the line decides, and in what that calls, in ns;
-	// Share what part that is of the program's time, 0 to 1. They are from samples, where
-	// somebody took some.
+	// Time is how long one run was on the line and in what it calls, in ns, of the condition
+	// of a loop in all of it; Share what part that is of the program's time, 0 to 1. They are
+	// from samples, where somebody took some.
 	Time     float64 `json:"time,omitempty"`
 	Share    float64 `json:"share,omitempty"`
 	BaseTime float64 `json:"base_time,omitempty"`

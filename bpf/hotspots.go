@@ -52,6 +52,7 @@ type HotFunction struct {
 
 	start, end uint64
 	blocks     []machineBlock
+	loops      []machineLoop
 }
 
 // A HotLine is a line of source, from an offset in the code on.
@@ -87,11 +88,40 @@ type LineSamples struct {
 	Calls map[uint64]int
 }
 
-// Lines are all lines of the code, by file and line. Their Time and Share are those of the blocks
-// that they decide, as with executed instructions: samples within a block may be an instruction
-// off, and of a loop the condition has the body's. Code inlined from another function is of the
-// function that holds it.
+// Lines are all lines of the code, by file and line. The Time and Share of a line are those of its own
+// code and of what that calls, and of a loop's condition those of the loop's code: samples may be an
+// instruction off. Code inlined from another function is of the function that holds it.
 func (h *Hotspots) Lines() []LineSamples {
+	return h.lines(func(*HotFunction, HotLine) bool { return true })
+}
+
+// ExplainTime returns the lines of head that take longer than in base, as [bench.ExplainTime] does. A
+// loop that base does not have counts for its condition; of one that it has, each line for itself.
+func ExplainTime(base, head *Hotspots) []bench.LineCount {
+	own := func(*HotFunction, HotLine) bool { return false }
+	known := map[[2]string]bool{}
+	key := func(function, text string) [2]string {
+		return [2]string{clip(function), strings.Join(strings.Fields(text), " ")}
+	}
+	before := counts(base.lines(own))
+	for _, l := range before {
+		known[key(l.Function, l.Text)] = true
+	}
+	isNew := func(f *HotFunction, l HotLine) bool { return !known[key(f.Name, clip(strings.TrimSpace(l.Text)))] }
+	return bench.ExplainTime(before, counts(head.lines(isNew)))
+}
+
+// counts are lines without what fell where.
+func counts(lines []LineSamples) []bench.LineCount {
+	out := make([]bench.LineCount, len(lines))
+	for i := range lines {
+		out[i] = lines[i].LineCount
+	}
+	return out
+}
+
+// lines adds up by line; whole tells of which loops all counts for the condition.
+func (h *Hotspots) lines(whole func(f *HotFunction, condition HotLine) bool) []LineSamples {
 	var out []LineSamples
 	at := map[lineKey]int{}
 	of := func(f *HotFunction, l HotLine) *LineSamples {
@@ -106,6 +136,10 @@ func (h *Hotspots) Lines() []LineSamples {
 		}
 		return &out[i]
 	}
+	give := func(l *LineSamples, n int) {
+		l.Time += h.Nanos(n)
+		l.Share += float64(n) / float64(h.Inside)
+	}
 	for i := range h.Functions {
 		f := &h.Functions[i]
 		for _, l := range f.Lines {
@@ -116,31 +150,21 @@ func (h *Hotspots) Lines() []LineSamples {
 			if !ok {
 				continue
 			}
-			line, n := of(f, l), hit.All()
-			line.Own += n
+			line := of(f, l)
+			line.Own += hit.All()
 			for addr, calls := range hit.Calls {
 				line.Calls[addr] += calls
 			}
-			if l, ok = f.Decider(hit.Offset); ok {
-				line = of(f, l)
-				line.Time += h.Nanos(n)
-				line.Share += float64(n) / float64(h.Inside)
+			give(line, hit.All()-hit.Self) // the return address is exact
+			if condition, ok := f.Loop(hit.Offset); ok && whole(f, condition) {
+				line = of(f, condition)
 			}
+			give(line, hit.Self)
 		}
 	}
 	slices.SortStableFunc(out, func(a, b LineSamples) int {
 		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line))
 	})
-	return out
-}
-
-// Counts are [Hotspots.Lines] without what fell where.
-func (h *Hotspots) Counts() []bench.LineCount {
-	lines := h.Lines()
-	out := make([]bench.LineCount, len(lines))
-	for i := range lines {
-		out[i] = lines[i].LineCount
-	}
 	return out
 }
 
@@ -406,6 +430,7 @@ func jitedFunctions(p *ebpf.Program) ([]HotFunction, error) {
 		}
 		slices.SortStableFunc(f.Lines, func(a, b HotLine) int { return a.Offset - b.Offset })
 		f.findBlocks()
+		f.findLoops()
 	}
 	return out, nil
 }

@@ -23,8 +23,13 @@ type machineBlock struct {
 	start, end int
 	last       int  // offset of its last instruction
 	branches   bool // by a condition, there
+	to         int  // where that jump leads, or one without a condition; -1: nowhere
 	target     bool // of a jump
 }
+
+// A machineLoop is code that a jump back runs again, from start to end; decides is the offset
+// of the branch that says how often.
+type machineLoop struct{ start, end, decides int }
 
 // decode calls visit for each instruction of the code. Only x86-64's are known, which the JIT
 // begins with a prologue and goes on without gaps.
@@ -66,9 +71,12 @@ func (f *HotFunction) Instructions() []HotInstruction {
 }
 
 // findBlocks splits the code where it jumps and where jumps lead.
+//
+// Note: a block is not one line's. To count all of it for the line whose branch ends it, as executed
+// instructions do, named the right line of 12 of 20 planted slowdowns; straight code is its own lines'.
 func (f *HotFunction) findBlocks() {
 	begins, targets := map[int]bool{0: true}, map[int]bool{}
-	conditional := map[int]bool{}
+	conditional, leads := map[int]bool{}, map[int]int{}
 	var offsets []int
 	f.decode(func(offset int, in x86asm.Inst) {
 		offsets = append(offsets, offset)
@@ -87,6 +95,7 @@ func (f *HotFunction) findBlocks() {
 		begins[next] = true
 		if isJump {
 			begins[next+int(to)], targets[next+int(to)] = true, true
+			leads[offset] = next + int(to)
 		}
 	})
 	for i, offset := range offsets {
@@ -94,10 +103,34 @@ func (f *HotFunction) findBlocks() {
 			f.blocks = append(f.blocks, machineBlock{start: offset, target: targets[offset]})
 		}
 		b := &f.blocks[len(f.blocks)-1]
-		b.last, b.branches, b.end = offset, conditional[offset], len(f.Code)
+		b.last, b.branches, b.end, b.to = offset, conditional[offset], len(f.Code), -1
+		if to, ok := leads[offset]; ok {
+			b.to = to
+		}
 		if i+1 < len(offsets) {
 			b.end = offsets[i+1]
 		}
+	}
+}
+
+// findLoops finds what is run again: of a jump back, all that lies between. A loop whose jump has no
+// condition ends where one leads out of it.
+func (f *HotFunction) findLoops() {
+	for _, b := range f.blocks {
+		if b.to < 0 || b.to > b.last {
+			continue
+		}
+		l := machineLoop{b.to, b.end, b.last}
+		if !b.branches {
+			out := slices.IndexFunc(f.blocks, func(o machineBlock) bool {
+				return o.branches && l.start <= o.start && o.end <= l.end && (o.to < l.start || o.to >= l.end)
+			})
+			if out < 0 {
+				continue
+			}
+			l.decides = f.blocks[out].last
+		}
+		f.loops = append(f.loops, l)
 	}
 }
 
@@ -125,13 +158,20 @@ func (f *HotFunction) At(offset int) (HotLine, bool) {
 	return f.Lines[i], true
 }
 
-// Decider is the line whose branch ends the block at an offset, and so says how often it runs: of
-// a loop, that of its condition. Blocks without a branch are of their own lines.
-func (f *HotFunction) Decider(offset int) (HotLine, bool) {
-	if b := f.block(offset); b != nil && b.branches {
-		return f.At(b.last)
+// Loop is the line that says how often the code at an offset runs: of the innermost loop around it,
+// that of the condition.
+func (f *HotFunction) Loop(offset int) (HotLine, bool) {
+	var in *machineLoop
+	for i := range f.loops {
+		l := &f.loops[i]
+		if l.start <= offset && offset < l.end && (in == nil || l.end-l.start < in.end-in.start) {
+			in = l
+		}
 	}
-	return f.At(offset)
+	if in == nil {
+		return HotLine{}, false
+	}
+	return f.At(in.decides)
 }
 
 // sortHits puts the hits into the order of the code.

@@ -40,7 +40,7 @@ func TestHotspots(t *testing.T) {
 			t.Errorf("%s: %.3f of the time is of lines", h.Name, share)
 		}
 	}
-	lines := bench.ExplainTime(base.Counts(), head.Counts())
+	lines := ExplainTime(base, head)
 	if len(lines) == 0 || !strings.Contains(lines[0].Text, "while (b < n)") || !lines[0].New || lines[0].Share < 0.7 || lines[0].BaseTime != 0 {
 		t.Fatalf("%+v", lines)
 	}

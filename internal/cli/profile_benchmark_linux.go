@@ -167,8 +167,8 @@ func (h *hotBenchmark) about(s *bpf.Hotspots) string {
 		h.name, s.Name, s.Nanos(s.Inside), s.Inside, s.Samples, s.Frequency, s.Runs)
 }
 
-// source writes the lines of the program with the time that each decides, the time on its own code, and
-// how often it runs.
+// source writes the lines of the program with their time, where a loop's is its condition's, the time on
+// their own code, and how often they run.
 func (h *hotBenchmark) source(b *strings.Builder, side int) {
 	s := h.sides[side]
 	fmt.Fprintf(b, "%s\n\n", h.about(s))
@@ -192,7 +192,7 @@ func (h *hotBenchmark) source(b *strings.Builder, side int) {
 			fmt.Fprintf(b, "%6s %6s %7s        → %s\n", "", part(float64(called.samples)/float64(s.Inside)), "", called.name)
 		}
 	}
-	fmt.Fprintf(b, "\ntime: of what the line decides, as of a loop its condition; own: of its own code, an instruction more or less\n")
+	fmt.Fprintf(b, "\ntime: of a loop, all for its condition; own: of the line's own code, an instruction more or less\n")
 }
 
 // A callee is a function of the kernel that a line calls.
@@ -249,7 +249,7 @@ func (h *hotBenchmark) compare(b *strings.Builder) {
 	base, head := h.sides[0], h.sides[1]
 	from, to := base.Nanos(base.Inside), head.Nanos(head.Inside)
 	fmt.Fprintf(b, "\n%s\nagainst base: %+.1f ns a run, %.1f → %.1f\n", h.about(base), to-from, from, to)
-	lines := bench.ExplainTime(base.Counts(), head.Counts())
+	lines := bpf.ExplainTime(base, head)
 	const most = 5
 	told := 0
 	for _, l := range lines {

@@ -64,7 +64,7 @@ func (c *benchCase) tellTime(base, head *bpf.Hotspots) {
 	if base.Inside < few || head.Inside < few {
 		return
 	}
-	slower := bench.ExplainTime(base.Counts(), head.Counts())
+	slower := bpf.ExplainTime(base, head)
 	last := len(c.results) - 1
 	all := slices.Clone(c.results[last])
 	if c.exact != nil {
