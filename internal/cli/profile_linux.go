@@ -60,7 +60,7 @@ graph too. The config is found as gate run finds it.`,
 		Example: `  gate profile --duration 10s --format top
   gate profile --freq 99 -o cpu.svg -- ./server --selftest
   gate profile --pid 4711 --off-cpu --duration 30s -o waits.svg
-  gate profile --duration 10s -o cpu.pb.gz && go tool pprof -top cpu.pb.gz
+  gate profile --duration 10s -o cpu.pb.gz    # then: go tool pprof -top cpu.pb.gz
   gate profile fun_xdp/worst --base main -o difference.svg
   gate profile fun_xdp/worst --asm`,
 		RunE: func(cmd *cobra.Command, args []string) error {
