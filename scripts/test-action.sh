@@ -228,10 +228,15 @@ if [ "${1:-}" = shell ]; then
 	exit
 fi
 doing="testing"
-# Not cached: what they test is outside of Go's sight.
-go test -count=1 -timeout 45m -v ./internal/action ./test/action
+# One at a time, since of the second go test would show nothing before its end. Not
+# cached: what they test is outside of Go's sight.
+failed=0
+for package in ./internal/action ./test/action; do
+	go test -count=1 -timeout 45m -v "$package" || failed=1
+done
 
 # What docs/action.md says how fast it is. From docker run to the verdict: TestScenario.
 doing="measuring"
 say "a comment of 500 benchmarks on 5 testbeds, a roll-up of 64 runs and a baseline at 50 ms a request:"
 go test -run '^$' -bench 'Suite500x5|RollUp64|Baseline' -benchtime 5x ./internal/render ./internal/github | grep -e ^Benchmark -e ^FAIL
+exit "$failed"
