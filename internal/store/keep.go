@@ -74,10 +74,13 @@ func (s *Store) Prune(ctx context.Context, keep Retention) ([]Entry, error) {
 			}
 		}
 	})
-	if err := s.b.sweep(ctx, time.Now().Add(-abandoned)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		failed = append(failed, fmt.Errorf("prune: %w", err))
+	err = s.b.sweep(ctx, time.Now().Add(-abandoned))
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil // there is no such directory
+	} else if err != nil {
+		err = fmt.Errorf("prune: %w", err)
 	}
-	return removed, errors.Join(append(failed, ctx.Err())...)
+	return removed, errors.Join(errors.Join(failed...), err, ctx.Err())
 }
 
 // A Copied is what [Sync] did with a run.
