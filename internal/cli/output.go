@@ -79,7 +79,7 @@ func (o *output) put(c Command, all []judged, missing int, elapsed time.Duration
 		return &exitError{code: exitUnmeasured, err: fmt.Errorf("write the report: %w", err)}
 	}
 	if o.file != "" {
-		summary := ""
+		var summary string
 		if len(all) == 1 && missing == 0 {
 			summary = all[0].report.Summary
 		} else {

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/org/ebpf-bench-gate/bench"
 	"github.com/org/ebpf-bench-gate/gate"
 	"github.com/org/ebpf-bench-gate/internal/plot"
 )
@@ -52,6 +53,7 @@ type rowData struct {
 
 	History *historyData `json:"history,omitempty"`
 	Lines   []lineData   `json:"lines,omitempty"`
+	Timed   bool         `json:"timed,omitempty"`
 	Sites   []siteData   `json:"sites,omitempty"`
 }
 
@@ -80,7 +82,8 @@ type lineData struct {
 	Text  string `json:"text"`
 	Was   number `json:"was"`
 	Is    number `json:"is"`
-	More  number `json:"more"`
+	More  number `json:"more"` // what it adds: instructions, or nanoseconds where Timed
+	Share number `json:"share,omitempty"`
 	Fresh bool   `json:"fresh,omitempty"`
 }
 
@@ -155,10 +158,11 @@ func (b *pageBuilder) data(s *sheet, c *gate.Comparison, f *plot.Figure, kind, b
 			d.History.Lower, d.History.Upper = pointed(c.Boundary.Lower), pointed(c.Boundary.Upper)
 		}
 	}
+	d.Timed = c.Measure == bench.Latency && len(c.Lines) > 0
 	for _, l := range c.Lines {
 		d.Lines = append(d.Lines, lineData{
 			At: fmt.Sprintf("%s:%d", path.Clean(clean(l.File)), l.Line), Text: clean(l.Text), Was: number(l.BaseExecutions), Is: number(l.Executions),
-			More: number(l.Decides - l.BaseDecides), Fresh: l.New,
+			More: number(c.Added(l)), Share: number(l.Share), Fresh: l.New,
 		})
 	}
 	for _, site := range c.Sites {

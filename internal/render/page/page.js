@@ -187,15 +187,17 @@ function past(d, width) {
   });
 }
 
-// source are the lines of head that execute other instructions than base.
+// source are the lines of head that execute other instructions than base, or take longer.
 function source(d) {
-  const most = Math.max(...d.lines.map(l => Math.abs(l.more)), 1e-9);
-  return h("figure", { class: "wide" }, h("figcaption", {}, h("span", {}, h("b", {}, "Lines that execute more or less"), " in one run, on average over the packets")),
+  const most = Math.max(...d.lines.map(l => Math.abs(l.more)), 1e-9), more = v => (v > 0 ? "+" : "") + (d.timed ? quantity(v, "ns") : plain(v));
+  const [title, note, column] = d.timed ? ["Lines that take more or less time", "in one run, from samples", "time"] : ["Lines that execute more or less", "in one run, on average over the packets", "instructions decided"];
+  return h("figure", { class: "wide" }, h("figcaption", {}, h("span", {}, h("b", {}, title), " " + note)),
     h("div", { class: "scroll", tabindex: 0 }, h("table", { class: "source" },
-      h("thead", {}, h("tr", {}, ...["line", "source", "runs, base", "runs, head", "instructions decided", ""].map((t, i) => h("th", i > 1 && i < 5 ? { class: "n" } : {}, t)))),
+      h("thead", {}, h("tr", {}, ...["line", "source", "runs, base", "runs, head", column, ""].map((t, i) => h("th", i > 1 && i < 5 ? { class: "n" } : {}, t)))),
       h("tbody", {}, ...d.lines.map(l => h("tr", {},
         h("td", { class: "src" }, l.at), h("td", { class: "code" + (l.fresh ? " new" : "") }, l.text),
-        h("td", { class: "n" }, l.fresh ? "not there" : plain(l.was)), h("td", { class: "n" }, plain(l.is)), h("td", { class: "n" }, (l.more > 0 ? "+" : "") + plain(l.more)),
+        h("td", { class: "n" }, l.fresh ? "not there" : plain(l.was)), h("td", { class: "n" }, plain(l.is)),
+        h("td", { class: "n" }, more(l.more) + (l.share ? `, ${digits(100 * l.share, 0)}% of head's` : "")),
         h("td", {}, s("svg", { width: 84, height: 9, "aria-hidden": "true" }, s("rect", { class: "heat" + (l.more < 0 ? " less" : ""), rx: 2, height: 9, width: Math.max(1, 80 * Math.abs(l.more) / most) })))))))));
 }
 
