@@ -12,7 +12,7 @@ import (
 // TestHotspots finds the loop of version 3 with most of the time, and that it explains what
 // version 3 takes longer than version 2.
 func TestHotspots(t *testing.T) {
-	testkernel.Require(t, testkernel.BPF)
+	testkernel.Require(t, testkernel.BPF, testkernel.TestRun, testkernel.Net) // whose probe may keep a thread
 	testkernel.NoLeaks(t)
 	s := newTestSession(t)
 	v2, v3 := compile(t, "../examples/fun-xdp/v2_fizzbuzz.bpf.c"), compile(t, "../examples/fun-xdp/v3_fibonacci.bpf.c")
