@@ -22,7 +22,7 @@ func bigSuite(n int, name func(int) string) []*gate.Report {
 			r.Comparisons = append(r.Comparisons, gate.Comparison{
 				Benchmark: name(i), Measure: "latency", Unit: "ns", Judged: true, Verdict: gate.Regressed, Base: &x, Head: &y, Change: &c,
 				Interval: &gate.Interval{Low: .1, High: .3, Level: .99}, Reason: "because", Warnings: []string{"doubt"},
-				Lines: []bench.LineCount{{File: "a.bpf.c", Line: i + 1, Text: name(i), Executions: 3, Decides: 19}},
+				Lines: []bench.LineCount{{File: "a.bpf.c", Line: i + 1, Text: name(i), Executions: 3, Decides: 19, Time: 1000, Share: 0.9}},
 			})
 		}
 		all = append(all, r)
