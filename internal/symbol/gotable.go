@@ -144,7 +144,7 @@ func (o *object) findModule(table uint64, t *goTable) func(word int) (uint64, bo
 	is := func(at uint64) bool {
 		first, _ := word(at)
 		second, ok := word(at + 8)
-		return ok && first == table && second == table+uint64(t.offset(nameWord(t.version)))
+		return ok && first == table && second == table+t.offset(nameWord(t.version))
 	}
 	for _, name := range []string{".go.module", ".noptrdata", ".data", ".data.rel.ro"} {
 		s := o.elf.Section(name)

@@ -86,7 +86,7 @@ func (o *object) load() {
 // forget drops what was read, to be read again when it is asked for.
 func (o *object) forget() {
 	if o.debug != nil {
-		o.debug.close()
+		_ = o.debug.close()
 	}
 	o.parsed, o.sought, o.elf, o.loads, o.go_, o.tables, o.plt, o.lines, o.debug, o.cache, o.weight = false, false, nil, nil, nil, nil, nil, nil, nil, nil, 0
 }

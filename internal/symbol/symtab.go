@@ -190,7 +190,7 @@ func (o *object) readPLT() (*plt, error) {
 	}
 	p.names = &symtab{names: names}
 	for _, s := range f.Sections {
-		if s.Type != elf.SHT_RELA || s.Name != ".rela.plt" && s.Name != ".rela.dyn" {
+		if s.Type != elf.SHT_RELA || s.Name != ".rela.plt" && s.Name != ".rela.dyn" { //nolint:misspell // ELF's name
 			continue
 		}
 		relocations, err := o.section(f, s)

@@ -218,7 +218,7 @@ func (u *Users) object(dir string, m *mapping) *object {
 		f.Close()
 		return nil
 	}
-	key := objectKey{uint64(stat.Dev), stat.Ino, stat.Size, int64(stat.Ctim.Sec), int64(stat.Ctim.Nsec)}
+	key := objectKey{uint64(stat.Dev), stat.Ino, stat.Size, int64(stat.Ctim.Sec), int64(stat.Ctim.Nsec)} //nolint:unconvert // 32 bits on some CPUs
 	if o := u.objects[key]; o != nil {
 		f.Close()
 		o.used = u.tick()
