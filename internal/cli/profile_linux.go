@@ -58,7 +58,7 @@ Of a benchmark, each line of its eBPF program is shown with its part of the time
 what it calls; with --base, the lines that explain the difference; with -o, the flame
 graph too. The config is found as gate run finds it.`,
 		Example: `  gate profile --duration 10s --format top
-  gate profile --freq 99 -o cpu.svg -- ./server --selftest
+  gate profile --freq 99 -o cpu.svg -- COMMAND
   gate profile --pid 4711 --off-cpu --duration 30s -o waits.svg
   gate profile --duration 10s -o cpu.pb.gz    # then: go tool pprof -top cpu.pb.gz
   gate profile fun_xdp/worst --base main -o difference.svg
