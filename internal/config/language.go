@@ -297,14 +297,14 @@ func measuresTo(s Shape, own ...Key) Shape {
 
 func ofLimit() Shape {
 	return Shape{Is: "limit", Keys: []Key{
-		Key{Name: "warn", About: "the change for the worse that is told: a percentage, or for counts a number; `0` is any", Shape: like(percent)},
-		Key{Name: "fail", About: "the change for the worse that fails", Shape: like(percent)},
-		Key{Name: "max", About: "what head may not exceed, whatever base has: in the measure's unit, or a share of what the kernel allows; `{warn: …, fail: …}` tells at one value and fails at another",
+		{Name: "warn", About: "the change for the worse that is told: a percentage, or for counts a number; `0` is any", Shape: like(percent)},
+		{Name: "fail", About: "the change for the worse that fails", Shape: like(percent)},
+		{Name: "max", About: "what head may not exceed, whatever base has: in the measure's unit, or a share of what the kernel allows; `{warn: …, fail: …}` tells at one value and fails at another",
 			Shape: like(quantity).or(keys(
 				Key{Name: "warn", About: "the value above which head is told", Shape: like(quantity)},
 				Key{Name: "fail", About: "the value above which head fails", Shape: like(quantity)},
 			))},
-		Key{Name: "threshold", About: "the measure's own rule against stored runs", Default: "the policy's, for noisy measures with a limit", Shape: ofThreshold(true)},
+		{Name: "threshold", About: "the measure's own rule against stored runs", Default: "the policy's, for noisy measures with a limit", Shape: ofThreshold(true)},
 	}}
 }
 

@@ -3,6 +3,7 @@ package config
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -129,7 +130,7 @@ func TestSchemaRefuses(t *testing.T) {
 	for _, bad := range []string{
 		`{}`,
 		`{version: 2}`,
-		`{version: 1, programms: {}}`,
+		`{version: 1, progs: {}}`,
 		`{version: 1, programs: {x: {}}}`,
 		`{version: 1, benchmarks: {x: {}}}`,
 		`{version: 1, benchmarks: {x/y: {repaet: 1}}}`,
@@ -206,8 +207,8 @@ func known(t *testing.T, doc any, unknown string) []string {
 		t.Fatal(err)
 	}
 	_, err = Parse(FileName, src)
-	ds, ok := err.(Diagnostics)
-	if !ok {
+	var ds Diagnostics
+	if !errors.As(err, &ds) {
 		t.Fatalf("%s: %v", src, err)
 	}
 	for _, d := range ds {
