@@ -368,6 +368,7 @@ func (d *dwarfLines) name(at dwarf.Offset) string {
 		seen = next
 	}
 	d.names[at] = name
+	*d.weight += int64(64 + len(name))
 	return name
 }
 

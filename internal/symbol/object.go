@@ -33,8 +33,9 @@ type object struct {
 	debug  *debugFile
 	weight int64 // bytes held
 
-	cache map[uint64][]Frame
-	used  uint64 // when, for throwing out what is not
+	cache  map[uint64][]Frame
+	cached int64  // of the weight
+	used   uint64 // when, for throwing out what is not
 }
 
 // errTooBig is the refusal to read a section.
@@ -88,7 +89,7 @@ func (o *object) forget() {
 	if o.debug != nil {
 		_ = o.debug.close()
 	}
-	o.parsed, o.sought, o.elf, o.loads, o.go_, o.tables, o.plt, o.lines, o.debug, o.cache, o.weight = false, false, nil, nil, nil, nil, nil, nil, nil, nil, 0
+	o.parsed, o.sought, o.elf, o.loads, o.go_, o.tables, o.plt, o.lines, o.debug, o.cache, o.weight, o.cached = false, false, nil, nil, nil, nil, nil, nil, nil, nil, 0, 0
 }
 
 // section reads a section of f whole.
@@ -135,8 +136,12 @@ func (o *object) frames(addr uint64) []Frame {
 	frames := o.find(addr)
 	if len(o.cache) >= maxCached {
 		clear(o.cache)
+		o.weight, o.cached = o.weight-o.cached, 0
 	}
 	o.cache[addr] = frames
+	// What a map's entry and a frame are; most of the names are the file's own.
+	size := int64(64 + 104*len(frames))
+	o.weight, o.cached = o.weight+size, o.cached+size
 	return frames
 }
 
