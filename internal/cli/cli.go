@@ -110,6 +110,29 @@ func unmeasured(err error) error {
 	return &exitError{code: exitUnmeasured, err: err, hint: hint}
 }
 
+// severe orders exit codes, the worst highest.
+func severe(code int) int {
+	if s, ok := severity[code]; ok {
+		return s
+	}
+	return severity[exitUnmeasured]
+}
+
+// codeOf is the exit code that an error stands for.
+func codeOf(err error) int {
+	var v verdictError
+	var e *exitError
+	switch {
+	case err == nil:
+		return exitPass
+	case errors.As(err, &v):
+		return v.code
+	case errors.As(err, &e):
+		return e.code
+	}
+	return exitUnmeasured
+}
+
 func usage(format string, args ...any) error {
 	return &exitError{code: exitUsage, err: fmt.Errorf(format, args...)}
 }

@@ -299,14 +299,6 @@ func isVerdict(err error) bool {
 	return err == nil || errors.As(err, &v)
 }
 
-// severe orders exit codes, the worst highest.
-func severe(code int) int {
-	if s, ok := severity[code]; ok {
-		return s
-	}
-	return severity[exitUnmeasured]
-}
-
 // ending tells what of a testbed could not be measured, and returns its exit code as
 // an error.
 func (c Command) ending(f runFlags, b *bed) error {
@@ -340,18 +332,4 @@ func (c Command) printCrash(crash *vm.Crash) {
 	for _, l := range crash.Console {
 		fmt.Fprintf(c.Stderr, "  │ %s\n", l)
 	}
-}
-
-func codeOf(err error) int {
-	var v verdictError
-	var e *exitError
-	switch {
-	case err == nil:
-		return exitPass
-	case errors.As(err, &v):
-		return v.code
-	case errors.As(err, &e):
-		return e.code
-	}
-	return exitUnmeasured
 }
