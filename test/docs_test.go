@@ -95,8 +95,9 @@ func examples(t *testing.T) []example {
 // placeholder is a word that stands for something of the reader's.
 var placeholder = regexp.MustCompile(`\b[A-Z][A-Z_]{1,}(\.[a-z.]+)?\b|…`)
 
-// asked is what a shell puts in place of a command.
-var asked = regexp.MustCompile(`"?\$\([^)]*\)"?`)
+// asked is what a shell puts in place of a command, or the reader in place of a word,
+// that must be a number.
+var asked = regexp.MustCompile(`"?\$\([^)]*\)"?|\bPID\b`)
 
 // TestDocsParse holds that no document shows a verb, flag or make target that
 // does not exist.
@@ -243,8 +244,8 @@ exec git switch -qc change
 cp new.bpf.c prog.bpf.c
 exec git commit -qam v3
 s3
-mkrun base.json id=b1
-mkrun head.json id=h2
+mkrun base.json id=b1 benchmark=fun_xdp/worst
+mkrun head.json id=h2 benchmark=fun_xdp/worst
 exec gzip -k base.json head.json
 exec sh -c 'mkdir target; cp -r $TOP/internal/adapter/testdata/criterion target/; cp $TOP/internal/adapter/testdata/gobench.txt old.txt; cp old.txt new.txt'
 `
