@@ -12,6 +12,7 @@ import (
 // TestHotspots finds the loop of version 3 with most of the time, and that it explains what
 // version 3 takes longer than version 2.
 func TestHotspots(t *testing.T) {
+	sampling(t)
 	testkernel.Require(t, testkernel.BPF, testkernel.TestRun, testkernel.Net) // whose probe may keep a thread
 	testkernel.NoLeaks(t)
 	s := newTestSession(t)

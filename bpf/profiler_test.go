@@ -148,6 +148,15 @@ func profile(t testing.TB, o ProfilerOptions, enough func([]StackSample) bool, p
 	return all, stats
 }
 
+// sampling skips where no clock of time interrupts: the virtual machines of other
+// kernels count instructions instead, and their clock stands for them.
+func sampling(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("samples are taken by time, and this clock counts instructions")
+	}
+}
+
 func atLeast(n int) func([]StackSample) bool {
 	return func(all []StackSample) bool { return len(all) >= n }
 }
@@ -164,6 +173,7 @@ func countOf(all []StackSample, is func(StackSample) bool) (n int) {
 // What is busiest is what is sampled most, with its name, its numbers and its stack; and
 // nothing else is sampled if nothing else was asked for.
 func TestProfiler(t *testing.T) {
+	sampling(t)
 	testkernel.Require(t, testkernel.BPF, testkernel.BTF)
 	testkernel.NoLeaks(t)
 	pid := startLoad(t, "spin")
@@ -193,6 +203,7 @@ func TestProfiler(t *testing.T) {
 // Without a filter, everybody is sampled, and the idle task is not. With one by name, only
 // threads of that name.
 func TestProfilerAll(t *testing.T) {
+	sampling(t)
 	testkernel.Require(t, testkernel.BPF, testkernel.BTF)
 	testkernel.NoLeaks(t)
 	pid := startLoad(t, "spin")
@@ -211,6 +222,7 @@ func TestProfilerAll(t *testing.T) {
 // Children of what is tracked are sampled: those that were there before, and those that
 // come.
 func TestProfilerChildren(t *testing.T) {
+	sampling(t)
 	testkernel.Require(t, testkernel.BPF, testkernel.BTF)
 	testkernel.NoLeaks(t)
 	parent := startLoad(t, "parent") // ready when its child spins
@@ -259,6 +271,7 @@ func TestProfilerChildren(t *testing.T) {
 
 // Processes that come and go are told whole, however often the clock interrupts what tells.
 func TestProfilerExecs(t *testing.T) {
+	sampling(t)
 	testkernel.Require(t, testkernel.BPF, testkernel.BTF)
 	testkernel.NoLeaks(t)
 	p, err := NewProfiler(ProfilerOptions{Frequency: 10_000, Event: EventClock, Tracked: true})
@@ -311,6 +324,7 @@ func TestProfilerExecs(t *testing.T) {
 
 // One stack alone is what was asked for, and not what has no such stack.
 func TestProfilerStacks(t *testing.T) {
+	sampling(t)
 	testkernel.Require(t, testkernel.BPF, testkernel.BTF)
 	testkernel.NoLeaks(t)
 	pid := startLoad(t, "spin")
@@ -326,6 +340,7 @@ func TestProfilerStacks(t *testing.T) {
 
 // Waits are taken with where they began and how long they took.
 func TestProfilerOffCPU(t *testing.T) {
+	sampling(t)
 	testkernel.Require(t, testkernel.BPF, testkernel.BTF)
 	testkernel.NoLeaks(t)
 	pid := startLoad(t, "nap")
@@ -351,6 +366,7 @@ func TestProfilerOffCPU(t *testing.T) {
 
 // Thousands of threads wait; those that there is no room for are counted.
 func TestProfilerThreads(t *testing.T) {
+	sampling(t)
 	testkernel.Require(t, testkernel.BPF, testkernel.BTF)
 	testkernel.NoLeaks(t)
 	pid := startLoad(t, "threads")
@@ -372,6 +388,7 @@ func TestProfilerThreads(t *testing.T) {
 
 // What the ring has no room for is counted.
 func TestProfilerLost(t *testing.T) {
+	sampling(t)
 	testkernel.Require(t, testkernel.BPF, testkernel.BTF)
 	testkernel.NoLeaks(t)
 	pid := startLoad(t, "spin")
