@@ -3,6 +3,7 @@
 package action
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"fmt"
@@ -229,20 +230,25 @@ func TestContainerOutlivesNobody(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer in.Close()
-	var msg bytes.Buffer
-	cmd.Stderr = &msg
+	msg, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	running(t, c.Name)
-	time.Sleep(time.Second)
+	said, lines := "", bufio.NewScanner(msg)
+	for !strings.Contains(said, "waiting") {
+		if !lines.Scan() {
+			t.Fatalf("it did not wait: %s", said)
+		}
+		said += lines.Text() + "\n"
+	}
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
 	for range 100 {
 		if docker(t, "ps", "--quiet", "--filter", "name="+c.Name) == "" {
-			if !strings.Contains(msg.String(), "waiting") {
-				t.Errorf("it did not wait: %s", msg.String())
-			}
 			return
 		}
 		time.Sleep(100 * time.Millisecond)
