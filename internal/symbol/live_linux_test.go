@@ -23,8 +23,8 @@ import (
 // A stack is what one sample of a process holds, innermost first.
 type stack []uint64
 
-// sample takes stacks of a process by cpu-clock and frame pointers until it has n, or five seconds
-// have gone.
+// sample takes stacks of a process by cpu-clock and frame pointers until it has n, or twenty
+// seconds have gone: a busy host gives a process little of itself.
 func sample(t testing.TB, pid, n int) []stack {
 	t.Helper()
 	const pages = 64
@@ -46,7 +46,7 @@ func sample(t testing.TB, pid, n int) []stack {
 	data := ring[size:]
 	var stacks []stack
 	at := uint64(0)
-	for end := time.Now().Add(5 * time.Second); len(stacks) < n && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(20 * time.Second); len(stacks) < n && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		for head := meta.Data_head; at < head; {
 			header := make([]byte, 8)
 			for i := range header {

@@ -3,9 +3,11 @@
 package work
 
 import (
-	"bytes"
 	"errors"
+	"io/fs"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -28,13 +30,12 @@ func hold(t *testing.T, cmd *exec.Cmd) *Held {
 
 func TestHold(t *testing.T) {
 	testkernel.NoLeaks(t)
-	var out bytes.Buffer
-	cmd := exec.Command("/bin/sh", "-c", "echo begun; exit 3")
-	cmd.Stdout = &out
+	out := filepath.Join(t.TempDir(), "out")
+	cmd := exec.Command("/bin/sh", "-c", `echo begun >"$1"; exit 3`, "sh", out)
 	h := hold(t, cmd)
 	time.Sleep(20 * time.Millisecond)
-	if h.PID() <= 0 || out.Len() != 0 {
-		t.Errorf("it is held, and process %d says %q", h.PID(), &out)
+	if _, err := os.Stat(out); h.PID() <= 0 || !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("it is held, and process %d has begun: %v", h.PID(), err)
 	}
 	select {
 	case <-h.Done():
@@ -44,8 +45,8 @@ func TestHold(t *testing.T) {
 	h.Release()
 	<-h.Done()
 	var exit *exec.ExitError
-	if !errors.As(h.Err(), &exit) || exit.ExitCode() != 3 || out.String() != "begun\n" {
-		t.Errorf("%v, %q", h.Err(), &out)
+	if said, err := os.ReadFile(out); !errors.As(h.Err(), &exit) || exit.ExitCode() != 3 || string(said) != "begun\n" {
+		t.Errorf("%v, %q, %v", h.Err(), said, err)
 	}
 	h.End(time.Minute) // of what has ended is nothing
 }
