@@ -179,8 +179,26 @@ func writeFresh(name, text string) error {
 type foundProgram struct{ name, object, section string }
 
 // testRunnable are the sections of programs that the kernel can run on a packet
-// of ours.
-var testRunnable = regexp.MustCompile(`^\??(xdp|tc|tcx|classifier|action|socket|cgroup_skb|sk_skb|lwt_\w+|flow_dissector)([./]|$)`)
+// of ours. As in libbpf (sec_def_matches), what follows is the loader's own affair:
+// "tc_ingress", "classifier_wan".
+var testRunnable = regexp.MustCompile(`^\??(xdp|tc|classifier|action|socket|cgroup_skb|cgroup/skb|sk_skb|lwt_|flow_dissector)`)
+
+// The names of bpf2go's objects end in the target: an architecture, where the
+// source depends on one, and the order of bytes. Those for architectures that gate
+// does not run on are the same programs once more.
+var (
+	bpf2goTarget = regexp.MustCompile(`^(.*_)(?:x86|arm64)(_bpfel\.o)$`)
+	otherTarget  = regexp.MustCompile(`_bpfeb\.o$|_(arm|loongarch|mips|powerpc|riscv|s390)_bpfel\.o$`)
+)
+
+// objectName is how a config names an object, by the last part of its path; empty
+// for one that gate never loads.
+func objectName(base string) string {
+	if otherTarget.MatchString(base) {
+		return ""
+	}
+	return bpf2goTarget.ReplaceAllString(base, "${1}$${arch}${2}")
+}
 
 var sourceProgram = regexp.MustCompile(`SEC\(\s*"([^"\n]+)"\s*\)\s*(?:__\w+\s+)*int\s+(?:BPF_\w+\(\s*(\w+)|(\w+)\s*\()`)
 
@@ -220,11 +238,8 @@ func findPrograms(dir string) ([]foundProgram, error) {
 			for _, m := range sourceProgram.FindAllSubmatch(src, -1) {
 				found = append(found, foundProgram{string(bytes.Join(m[2:4], nil)), object, string(m[1])})
 			}
-		case strings.HasSuffix(base, ".o") && !strings.HasSuffix(base, "_bpfeb.o"):
-			// bpf2go's name holds the architecture.
-			if m := regexp.MustCompile(`^(.*_)(x86|arm64)(_bpfel\.o)$`).FindStringSubmatch(base); m != nil {
-				object = path.Join(path.Dir(object), m[1]+"${arch}"+m[3])
-			}
+		case strings.HasSuffix(base, ".o") && objectName(base) != "":
+			object = path.Join(path.Dir(object), objectName(base))
 			found = append(found, objectPrograms(name, object)...)
 		}
 		return nil

@@ -132,3 +132,28 @@ func TestInitWorkflows(t *testing.T) {
 		}
 	}
 }
+
+// TestSections holds what is taken for a program of packets to how libbpf reads sections.
+func TestSections(t *testing.T) {
+	for section, want := range map[string]bool{
+		"xdp": true, "xdp.frags": true, "xdp_fwd": true, "?tc": true, "tc_ingress": true, "tcx/egress": true, "classifier/x": true,
+		"cgroup_skb/egress": true, "cgroup/skb": true, "lwt_xmit": true, "cgroup/connect4": false, "sockops": false,
+		"kprobe/tcp_sendmsg": false, "tracepoint/skb/kfree_skb": false, "struct_ops/init": false,
+	} {
+		if got := testRunnable.MatchString(section); got != want {
+			t.Errorf("%s: %v", section, got)
+		}
+	}
+}
+
+// TestTargets has a project's objects of bpf2go stand in the config once, for every architecture.
+func TestTargets(t *testing.T) {
+	for name, want := range map[string]string{
+		"bpf_bpfel.o": "bpf_bpfel.o", "bpf_x86_bpfel.o": "bpf_${arch}_bpfel.o", "bpf_arm64_bpfel.o": "bpf_${arch}_bpfel.o",
+		"bpf_bpfeb.o": "", "bpf_s390_bpfeb.o": "", "bpf_powerpc_bpfel.o": "", "lwt_arm.o": "lwt_arm.o",
+	} {
+		if got := objectName(name); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+}
