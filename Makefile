@@ -16,7 +16,7 @@ demo: ## set up, build, and catch a regression on the running kernel
 
 test: ## set up and run all tests; those of the kernel skip without root
 	@scripts/setup.sh test
-	$(GO) test -timeout 30m ./...
+	$(GO) test -timeout 60m ./...
 
 test-kernels: ## run the kernel tests on Linux 6.12 and 6.1, in virtual machines (ARGS="-run Load bpf")
 	@scripts/setup.sh test
