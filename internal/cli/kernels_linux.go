@@ -166,12 +166,15 @@ func (h *hypervisor) measure(ctx context.Context, name string) ([]*runner.Result
 	if err != nil {
 		return nil, err
 	}
-	h.begin(name, "boot "+cmpOr(k.Release, k.Source))
+	h.begin(name, "start "+cmpOr(k.Release, k.Source))
 	m := &vm.Machine{
 		Kernel: k, Init: h.self, Args: []string{"guest"}, Files: h.files, MaxResult: h.plans * (store.MaxPacked + 4),
 		// No collection of garbage and no signals while instructions are counted.
 		Env:      []string{"GOGC=off", "GOMAXPROCS=1", "GODEBUG=asyncpreemptoff=1"},
 		Progress: func(what string) { h.begin(name, what) },
+	}
+	if m.Snapshots, err = vm.SnapshotCache(); err != nil {
+		return nil, err
 	}
 	packed, err := m.Boot(ctx)
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 // TestMain makes the test binary the init of its own guests.
 func TestMain(m *testing.M) {
 	if Inside() {
-		guestMain(os.Args[1:])
+		guestMain()
 		select {}
 	}
 	code := m.Run()
@@ -30,15 +30,29 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// guestMain is what a guest of these tests does: it ends as its argument says.
-func guestMain(args []string) {
+// refuses is a variable that has a guest of these tests refuse to be kept.
+const refuses = "TEST_REFUSES"
+
+// guestMain is what a guest of these tests does: it ends as one of its files says.
+func guestMain() {
+	if os.Getenv(refuses) != "" && os.Getenv(windowed) != "" && os.Getenv(entered) != "" {
+		p, err := openPort()
+		if err == nil {
+			err = p.Fail(errors.New("not here"))
+		}
+		fmt.Println("refuse:", err)
+	}
 	p, err := Enter()
 	if err != nil {
 		fmt.Println("enter:", err)
 		os.Exit(1)
 	}
+	how, err := os.ReadFile("/tests/how")
+	if err != nil {
+		_ = p.Fail(err)
+	}
 	_ = p.Progress("be\x1b[31mgin")
-	switch args[0] {
+	switch string(how) {
 	case "count":
 		// The same work takes the same number of instructions, every time.
 		var ts [8]int64
@@ -50,7 +64,7 @@ func guestMain(args []string) {
 		var up unix.Timespec
 		_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &up)
 		_, _ = p.Write([]byte("a\r\nb\n"))
-		_ = p.Result(fmt.Appendf(nil, "%v at %d, %v", ts, up.Nano(), Clock()))
+		_ = p.Result(fmt.Appendf(nil, "%v %v at %d", ts, Clock(), up.Nano()))
 	case "big":
 		_ = p.Result(make([]byte, 100_000))
 	case "fail":
@@ -63,6 +77,10 @@ func guestMain(args []string) {
 		_ = os.WriteFile("/proc/sysrq-trigger", []byte("c"), 0)
 	case "exit":
 		os.Exit(3)
+	case "ask":
+		_ = p.await(minWindow)
+	case "halt":
+		_ = halt()
 	case "hang":
 		for spins := 0; ; spins++ {
 		}
@@ -90,7 +108,8 @@ var static = sync.OnceValues(func() (string, error) {
 	return builtAt, nil
 })
 
-func machine(t *testing.T, args ...string) *Machine {
+// machine is one that ends as it is told, and boots for it.
+func machine(t *testing.T, how string) *Machine {
 	t.Helper()
 	testkernel.Require(t, testkernel.QEMU)
 	k, err := FindKernel(t.Context(), "6.12", func(s string) { t.Log(s) })
@@ -104,15 +123,26 @@ func machine(t *testing.T, args ...string) *Machine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Machine{Kernel: k, Init: init, Args: args}
+	return &Machine{Kernel: k, Init: init, Files: Files{"tests/how": {Data: []byte(how)}}}
 }
 
-// TestBootIsExact boots twice: all of it, the boot as well, takes the same number of
-// instructions, and a cancelled context ends the machine.
+// TestBootIsExact boots, and goes on from snapshots: one that was just taken, one of
+// the cache, and one in the place of one that was damaged. All of it takes the same
+// number of instructions, and what is measured takes as many without a snapshot.
 func TestBootIsExact(t *testing.T) {
-	var seen []string
-	for range 2 {
+	cache := filepath.Join(t.TempDir(), "snapshots")
+	stored := func() string {
+		t.Helper()
+		names, err := filepath.Glob(filepath.Join(cache, "*"))
+		if err != nil || len(names) != 1 {
+			t.Fatalf("in the cache: %v, %v", names, err)
+		}
+		return names[0]
+	}
+	run := func(cache string) (measured, at string) {
+		t.Helper()
 		m := machine(t, "count")
+		m.Snapshots = cache
 		var told, out []string
 		m.Progress = func(s string) { told = append(told, s) }
 		m.Output = func(b []byte) { out = append(out, string(b)) }
@@ -120,27 +150,65 @@ func TestBootIsExact(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		seen = append(seen, string(b))
-		if strings.Join(told, "|") != "be[31mgin" {
+		if got := told[len(told)-1]; got != "be[31mgin" {
 			t.Errorf("progress %q", told)
 		}
 		if strings.Join(out, "") != "a\r\nb\n" {
 			t.Errorf("output %q", out)
 		}
+		t.Logf("%s; %q", b, told)
+		measured, at, _ = strings.Cut(string(b), " at ")
+		return measured, at
 	}
-	if seen[0] != seen[1] || !strings.HasSuffix(seen[0], "<nil>") {
-		t.Errorf("two boots differ, or the clock is none that counts:\n%s\n%s", seen[0], seen[1])
+	want, _ := run("")
+	if !strings.HasSuffix(want, "<nil>") {
+		t.Errorf("the clock is none that counts: %s", want)
 	}
-	ctx, cancel := context.WithCancelCause(t.Context())
-	m, why := machine(t, "hang"), errors.New("enough")
-	m.Progress = func(string) { cancel(why) }
-	if _, err := m.Boot(ctx); !errors.Is(err, why) {
-		t.Errorf("a cancelled boot: %v", err)
+	first, at := run(cache)
+	name := stored()
+	before, err := os.Stat(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, atAgain := run(cache)
+	if after, err := os.Stat(name); err != nil || !os.SameFile(before, after) {
+		t.Errorf("the second run took a snapshot of its own: %v", err)
+	}
+	damage(t, name, before.Size()/2)
+	anew, atAnew := run(cache)
+	if after, err := os.Stat(stored()); err != nil || os.SameFile(before, after) {
+		t.Errorf("the third run kept a damaged snapshot: %v", err)
+	}
+	if first != want || again != want || anew != want {
+		t.Errorf("booted:   %s\nat first: %s\nrestored: %s\nanew:     %s", want, first, again, anew)
+	}
+	if at != atAgain || at != atAnew {
+		t.Errorf("at %s, restored %s, anew %s", at, atAgain, atAnew)
 	}
 }
 
-// TestBootFails has guests that end in every way that is none of success.
+// damage changes one byte of a file.
+func damage(t *testing.T, name string, at int64) {
+	t.Helper()
+	f, err := os.OpenFile(name, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var b [1]byte
+	if _, err := f.ReadAt(b[:], at); err != nil {
+		t.Fatal(err)
+	}
+	b[0] ^= 0x10
+	if _, err := f.WriteAt(b[:], at); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestBootFails has guests that end in every way that is none of success, and one
+// that is ended.
 func TestBootFails(t *testing.T) {
+	cache := t.TempDir()
 	for _, tt := range []struct {
 		how, want, console string
 		stall              time.Duration
@@ -152,10 +220,12 @@ func TestBootFails(t *testing.T) {
 		{how: "panic", want: "kernel 6.12: the guest's kernel panicked: not syncing: sysrq triggered crash", console: "last words"},
 		{how: "exit", want: "kernel 6.12: the guest's kernel panicked: not syncing: Attempted to kill init!", console: "Kernel panic"},
 		{how: "hang", stall: 10 * time.Second, want: "kernel 6.12: the guest hung: no sign of it in 10s of CPU time since it began to be[31mgin"},
+		{how: "ask", want: "kernel 6.12: the guest says what is no message"},
+		{how: "halt", want: "kernel 6.12: the guest ended without a result"},
 	} {
 		t.Run(tt.how, func(t *testing.T) {
 			m := machine(t, tt.how)
-			m.Stall, m.MaxResult = tt.stall, tt.most
+			m.Snapshots, m.MaxResult, m.Stall = cache, tt.most, tt.stall
 			b, err := m.Boot(t.Context())
 			var c *Crash
 			if !errors.As(err, &c) || !strings.HasPrefix(err.Error(), tt.want) {
@@ -165,6 +235,36 @@ func TestBootFails(t *testing.T) {
 				t.Errorf("console %q", got)
 			}
 		})
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	m, why := machine(t, "hang"), errors.New("enough")
+	m.Snapshots = cache
+	m.Progress = func(text string) {
+		if strings.HasPrefix(text, "be") {
+			cancel(why)
+		}
+	}
+	if _, err := m.Boot(ctx); !errors.Is(err, why) {
+		t.Errorf("a cancelled boot: %v", err)
+	}
+}
+
+// TestBootWithoutSnapshot has a guest that cannot be kept as it is: it boots all the
+// same, and says why.
+func TestBootWithoutSnapshot(t *testing.T) {
+	m := machine(t, "count")
+	m.Snapshots = t.TempDir()
+	m.Env = []string{refuses + "=1"}
+	var told []string
+	m.Progress = func(text string) { told = append(told, text) }
+	if _, err := m.Boot(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(told, "|"); !strings.Contains(got, "no snapshot: not here") {
+		t.Errorf("progress %q", told)
+	}
+	if left, err := os.ReadDir(m.Snapshots); err != nil || len(left) > 0 {
+		t.Errorf("it left %v, %v", left, err)
 	}
 }
 

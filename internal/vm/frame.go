@@ -9,7 +9,7 @@ import (
 	"io"
 )
 
-// A frame is one message of the guest:
+// A frame is one message, of the guest's but for one kind:
 //
 //	byte 0      kind
 //	bytes 1-4   length of the payload, big endian
@@ -28,6 +28,8 @@ const (
 	output   kind = 'o' // bytes of a program's output
 	result   kind = 'r' // what it was started for
 	failure  kind = 'f' // why there is no result
+	asking   kind = 'a' // where in memory it waits for its files; stands still behind it
+	given    kind = 'h' // those files: the one message that is the host's
 )
 
 const (
@@ -43,7 +45,9 @@ func (k kind) most(maxResult int) (int, bool) {
 		return maxText, true
 	case output:
 		return maxOutput, true
-	case result:
+	case asking:
+		return maxOutput, true
+	case result, given:
 		return maxResult, true
 	}
 	return 0, false

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -42,7 +43,20 @@ func Enter() (*Port, error) {
 		err := unix.Exec(os.Args[0], os.Args, append(os.Environ(), entered+"=1"))
 		return nil, os.NewSyscallError("exec", err)
 	}
-	return openPort()
+	p, err := openPort()
+	if err != nil {
+		return nil, err
+	}
+	if text := os.Getenv(windowed); text != "" {
+		size, err := strconv.Atoi(text)
+		if err == nil {
+			err = p.await(size)
+		}
+		if err != nil {
+			return nil, p.Fail(err)
+		}
+	}
+	return p, nil
 }
 
 func mountAll() error {

@@ -101,12 +101,17 @@ func FindKernel(ctx context.Context, name string, telling func(text string)) (*K
 }
 
 // Cache is where fetched kernels stay.
-func Cache() (string, error) {
+func Cache() (string, error) { return cacheFor("kernels") }
+
+// SnapshotCache is a directory for [Machine.Snapshots].
+func SnapshotCache() (string, error) { return cacheFor("snapshots") }
+
+func cacheFor(what string) (string, error) {
 	dir, err := os.UserCacheDir()
 	if err != nil {
-		return "", fmt.Errorf("no place for kernels: %w", err)
+		return "", fmt.Errorf("no place for %s: %w", what, err)
 	}
-	return filepath.Join(dir, "ebpf-bench-gate", "kernels"), nil
+	return filepath.Join(dir, "ebpf-bench-gate", what), nil
 }
 
 func kernelFile(name string) (*Kernel, error) {
@@ -232,6 +237,32 @@ func (k *Kernel) write(w io.Writer) error {
 	}
 	_, err = w.Write(b)
 	return err
+}
+
+// sum is what names the kernel's content: the SHA-256 of what is booted or, of a
+// file, of that file.
+func (k *Kernel) sum() (string, error) {
+	if k.dir != "" {
+		return k.manifest.Files[bootFile], nil
+	}
+	sum, err := fileSum(k.image)
+	if err != nil {
+		return "", fmt.Errorf("kernel %s: %w", k.Name, err)
+	}
+	return sum, nil
+}
+
+func fileSum(name string) (string, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, f); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
 // save puts a kernel into the cache, whole or not at all.

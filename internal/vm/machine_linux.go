@@ -6,14 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -41,10 +40,13 @@ type Machine struct {
 	// Stall is how long the guest may go without a sign of progress, in time of
 	// the CPUs that emulate it: a busy host gives it longer. 0 is [DefaultStall].
 	Stall time.Duration
-	// Progress, if not nil, is told what the guest begins to do, and Output what
-	// programs in it write. Both are called from one goroutine.
+	// Progress, if not nil, is told what the machine and then its guest begin to do,
+	// and Output what programs in it write. Both are called by one goroutine at a time.
 	Progress func(text string)
 	Output   func(b []byte)
+	// Snapshots is a directory of machines that have booted, for the next run to begin
+	// with; it is made where there is none. Empty: every run boots.
+	Snapshots string
 	// Verbose has the kernel print its log to the console, which slows it.
 	Verbose io.Writer
 }
@@ -86,36 +88,73 @@ const CPU = "qemu64"
 // movsb"; each byte of that is an instruction to the machine.
 const cpu = CPU + ",+ssse3,+sse4.1,+sse4.2,+popcnt,+rdrand,+rdtscp"
 
-// args are QEMU's arguments. Kernel, initramfs and the port are descriptors, since
-// nothing of a run shall have a name on the host.
-func (m *Machine) args(kernel, initrd, port int) []string {
-	memory := m.MemoryMB
-	if memory == 0 {
-		memory = DefaultMemory
+// A process is a QEMU to be: its arguments, and the descriptors that it is handed,
+// since nothing of a run shall have a name on the host.
+type process struct {
+	args  []string
+	files []*os.File
+	given []*os.File // those that are the process's alone
+}
+
+// fd hands a file to the process, and returns its number there.
+func (p *process) fd(f *os.File) string {
+	const first = 3 // where ExtraFiles begin
+	p.files = append(p.files, f)
+	return strconv.Itoa(first + len(p.files) - 1)
+}
+
+// give is fd of a file that is closed here once the process has it.
+func (p *process) give(f *os.File) string {
+	p.given = append(p.given, f)
+	return p.fd(f)
+}
+
+func (p *process) path(f *os.File) string { return "/proc/self/fd/" + p.fd(f) }
+
+func (p *process) add(args ...string) { p.args = append(p.args, args...) }
+
+func (m *Machine) memory() int {
+	if m.MemoryMB == 0 {
+		return DefaultMemory
 	}
+	return m.MemoryMB
+}
+
+// hardware are the arguments that say what the machine is.
+func (m *Machine) hardware() []string {
+	return []string{
+		"-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-monitor", "none",
+		"-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny",
+		"-name", "ebpf-bench-gate",
+		"-rtc", "base=2026-01-01T00:00:00,clock=vm",
+		"-cpu", cpu, "-smp", "1", "-m", strconv.Itoa(m.memory()),
+		"-accel", "tcg", "-icount", "shift=0,sleep=off", "-seed", "1",
+		"-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console",
+	}
+}
+
+// board is the machine's type. Without ACPI there is no APIC, whose set-up takes a
+// second of polling.
+const board = "microvm,acpi=off,rtc=on,x-option-roms=on"
+
+// commandLine is what the guest's kernel is told, with more for its init.
+func (m *Machine) commandLine(env ...string) string {
 	line := slices.Clone(commandLine)
 	if m.Verbose != nil {
 		line = append(line, "loglevel=7")
 	} else {
 		line = append(line, "quiet")
 	}
-	line = append(line, m.Env...)
+	line = append(append(line, m.Env...), env...)
 	if len(m.Args) > 0 {
 		line = append(append(line, "--"), m.Args...)
 	}
-	fd := func(n int) string { return "/proc/self/fd/" + strconv.Itoa(n) }
-	return []string{
-		"-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-monitor", "none",
-		"-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny",
-		"-name", "ebpf-bench-gate",
-		// Without ACPI there is no APIC, whose set-up takes a second of polling.
-		"-machine", "microvm,acpi=off,rtc=on,x-option-roms=on", "-rtc", "base=2026-01-01T00:00:00,clock=vm",
-		"-cpu", cpu, "-smp", "1", "-m", strconv.Itoa(memory),
-		"-accel", "tcg", "-icount", "shift=0,sleep=off", "-seed", "1",
-		"-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console",
-		"-chardev", "file,id=port,path=" + fd(port), "-device", "isa-serial,index=1,chardev=port",
-		"-kernel", fd(kernel), "-initrd", fd(initrd), "-append", strings.Join(line, " "),
-	}
+	return strings.Join(line, " ")
+}
+
+// boots are the arguments by which the machine boots.
+func (p *process) boots(kernel, initrd *os.File, commandLine string) {
+	p.add("-kernel", p.path(kernel), "-initrd", p.path(initrd), "-append", commandLine)
 }
 
 // Boot boots the machine, and returns the result that its guest sends before it
@@ -132,39 +171,67 @@ func (m *Machine) Boot(ctx context.Context) ([]byte, error) {
 	if err != nil {
 		return nil, ErrNoQEMU
 	}
-	kernel, initrd, err := m.images()
+	if m.Snapshots != "" && m.Verbose == nil && m.memory() <= maxStored {
+		b, err := m.restored(ctx, bin)
+		var u *unusable
+		if !errors.As(err, &u) {
+			return b, err
+		}
+		m.tell(u.Error())
+	}
+	kernel, initrd, err := m.images(m.Files)
 	if err != nil {
 		return nil, err
 	}
 	defer kernel.Close()
 	defer initrd.Close()
+	p := &process{args: m.hardware()}
+	p.add("-machine", board)
+	p.boots(kernel, initrd, m.commandLine())
+	m.tell("boot")
+	g, err := m.start(bin, p)
+	if err != nil {
+		return nil, err
+	}
+	return g.watch(ctx, g.listen)
+}
+
+func (m *Machine) tell(text string) {
+	if m.Progress != nil {
+		m.Progress(text)
+	}
+}
+
+// start starts QEMU, with a port.
+func (m *Machine) start(bin string, p *process) (*guest, error) {
+	defer func() {
+		for _, f := range p.given {
+			f.Close()
+		}
+	}()
 	port, portW, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
-	defer port.Close()
-	const first = 3 // ExtraFiles begin there
-	cmd := exec.Command(bin, m.args(first, first+1, first+2)...)
-	cmd.ExtraFiles = []*os.File{kernel, initrd, portW}
+	defer portW.Close()
+	p.add("-chardev", "file,id=port,path="+p.path(portW), "-device", "isa-serial,index=1,chardev=port")
+	cmd := exec.Command(bin, p.args...)
+	cmd.ExtraFiles = p.files
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH")}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	console := &tail{also: m.Verbose}
 	cmd.Stdout, cmd.Stderr = console, console
-	err = cmd.Start()
-	portW.Close()
-	if err != nil {
+	if err := cmd.Start(); err != nil {
+		port.Close()
 		return nil, fmt.Errorf("start %s: %w", bin, err)
 	}
-	g := &guest{m: m, cmd: cmd, port: port, console: console}
-	return g.watch(ctx)
+	return &guest{m: m, cmd: cmd, port: port, said: bufio.NewReaderSize(port, 1<<16), console: console}, nil
 }
 
 // images are what the machine starts with.
-func (m *Machine) images() (kernel, initrd *os.File, err error) {
+func (m *Machine) images(more Files) (kernel, initrd *os.File, err error) {
 	files := Files{"init": {Path: m.Init, Exec: true, loaded: true}}
-	for n, f := range m.Files {
-		files[n] = f
-	}
+	maps.Copy(files, more)
 	var both errgroup.Group // the kernel is hashed meanwhile
 	both.Go(func() (err error) {
 		kernel, err = inMemory("kernel", m.Kernel.write)
@@ -224,186 +291,3 @@ func inMemory(name string, write func(io.Writer) error) (*os.File, error) {
 	}
 	return f, nil
 }
-
-// A guest is a machine that runs.
-type guest struct {
-	m       *Machine
-	cmd     *exec.Cmd
-	port    *os.File
-	console *tail
-
-	mu   sync.Mutex
-	last string        // what it said it begins to do
-	seen time.Duration // CPU time when it last said something
-	at   time.Time     // when it last said something, or used a CPU
-}
-
-// watch reads what the guest says until it has said all, and ends it.
-func (g *guest) watch(ctx context.Context) ([]byte, error) {
-	type answer struct {
-		b   []byte
-		err error
-	}
-	g.at = time.Now()
-	said := make(chan answer, 1)
-	go func() {
-		b, err := g.listen()
-		said <- answer{b, err}
-	}()
-	ended := make(chan struct{})
-	var how error // set when it has ended
-	go func() {
-		defer close(ended)
-		how = g.cmd.Wait()
-	}()
-	stop := func() {
-		_ = g.cmd.Process.Kill()
-		<-ended
-	}
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
-	for {
-		select {
-		case a := <-said:
-			if a.err == nil {
-				stop()
-				return a.b, nil
-			}
-			var f *Failure
-			if errors.As(a.err, &f) || !errors.Is(a.err, io.EOF) && !errors.Is(a.err, io.ErrUnexpectedEOF) {
-				stop()
-				return nil, g.crash(a.err.Error(), a.err)
-			}
-			// The port is closed: QEMU ends, and its console says why.
-			<-ended
-			return nil, g.crash(g.reason(how), nil)
-		case <-ctx.Done():
-			stop()
-			return nil, context.Cause(ctx)
-		case <-tick.C:
-			if why := g.stalled(); why != "" {
-				stop()
-				return nil, g.crash(why, nil)
-			}
-		}
-	}
-}
-
-// listen reads frames until the result.
-func (g *guest) listen() ([]byte, error) {
-	most := g.m.MaxResult
-	if most == 0 {
-		most = DefaultResult
-	}
-	r := bufio.NewReaderSize(g.port, 1<<16)
-	for {
-		f, err := readFrame(r, most)
-		if err != nil {
-			return nil, err
-		}
-		g.alive(f)
-		switch f.kind {
-		case progress:
-			if g.m.Progress != nil {
-				g.m.Progress(clean(f.payload))
-			}
-		case output:
-			if g.m.Output != nil {
-				g.m.Output(f.payload)
-			}
-		case result:
-			return f.payload, nil
-		case failure:
-			return nil, &Failure{clean(f.payload)}
-		}
-	}
-}
-
-func (g *guest) alive(f frame) {
-	used := g.used()
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.seen, g.at = used, time.Now()
-	if f.kind == progress {
-		g.last = clean(f.payload)
-	}
-}
-
-// stalled says that the guest makes no progress, or is empty.
-func (g *guest) stalled() string {
-	most := g.m.Stall
-	if most == 0 {
-		most = DefaultStall
-	}
-	used := g.used()
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	doing := "it booted"
-	if g.last != "" {
-		doing = "it began to " + g.last
-	}
-	switch {
-	case used-g.seen > most:
-		return fmt.Sprintf("the guest hung: no sign of it in %v of CPU time since %s", most, doing)
-	case time.Since(g.at) > idleStall && used-g.seen < time.Second:
-		return fmt.Sprintf("the guest hung: neither a sign of it nor CPU time used in %v since %s", idleStall, doing)
-	}
-	return ""
-}
-
-// used is the CPU time that QEMU has used.
-func (g *guest) used() time.Duration {
-	b, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(g.cmd.Process.Pid), "stat"))
-	if err != nil {
-		return 0
-	}
-	_, after, _ := strings.Cut(string(b), ") ")
-	f := strings.Fields(after)
-	const utime, stime, perSecond = 11, 12, 100 // USER_HZ
-	if len(f) <= stime {
-		return 0
-	}
-	u, _ := strconv.ParseInt(f[utime], 10, 64)
-	s, _ := strconv.ParseInt(f[stime], 10, 64)
-	return time.Duration(u+s) * time.Second / perSecond
-}
-
-// reason says why QEMU ended by itself.
-func (g *guest) reason(err error) string {
-	for _, l := range g.console.lines() {
-		if at := strings.Index(l, panicked); at >= 0 {
-			return "the guest's kernel panicked: " + strings.TrimPrefix(l[at:], panicked+" - ")
-		}
-	}
-	if err != nil {
-		return "QEMU ended: " + err.Error()
-	}
-	return "the guest ended without a result"
-}
-
-func (g *guest) crash(what string, err error) error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return &Crash{Kernel: g.m.Kernel.Name, What: what, Doing: g.last, Console: g.console.lines(), err: err}
-}
-
-// A Failure is what the guest itself gave as the reason that there is no result.
-type Failure struct{ text string }
-
-func (f *Failure) Error() string { return f.text }
-
-// A Crash is a guest that ended, or was ended, without a result.
-type Crash struct {
-	Kernel string
-	What   string
-	// Doing is what it was doing, by its own words; may be empty.
-	Doing string
-	// Console are the last lines of its console, cleaned.
-	Console []string
-	err     error
-}
-
-func (c *Crash) Error() string { return fmt.Sprintf("kernel %s: %s", c.Kernel, c.What) }
-
-// Unwrap is the guest's own [*Failure], if there is one.
-func (c *Crash) Unwrap() error { return c.err }
