@@ -83,7 +83,10 @@ func (s *source) addTest(test, name string, ns float64) {
 func (s *source) catch2XML() {
 	s.whole()
 	d := xml.NewDecoder(s.in)
-	s.at = d.InputPos
+	s.at = func() (line, col int) {
+		line, col = d.InputPos()
+		return line, max(col, 1) // 0 where it took a line's end back
+	}
 	test, name := "", ""
 	depth := 0
 	for {
