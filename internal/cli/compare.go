@@ -13,19 +13,22 @@ import (
 
 func (c Command) compare() *cobra.Command {
 	var out output
-	var file, format string
+	var file, format, where string
 	cmd := &cobra.Command{
 		Use:   "compare BASE HEAD",
 		Short: "Judge two saved runs, without root and on any system",
 		Long: `Compare judges the run file HEAD against the run file BASE. Two runs that were
 measured side by side (one gate run) give the verdict that they gave then; runs
 of different sessions are compared as two independent samples, with a warning.
-BASE and HEAD may also be results of other tools; gate import --help lists them.`,
+BASE and HEAD may also be results of other tools; gate import --help lists them.
+
+The page of --format html also shows what the store has of base's branch and testbed,
+if there is one; the verdict does not depend on it.`,
 		Example: `  gate compare base.json head.json
   gate compare --format json base.json.gz head.json.gz | jq .verdict
   gate compare old.txt new.txt    # go test -bench . -count 10`,
 		Args: takes("BASE", "HEAD"),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := out.check(); err != nil {
 				return err
 			}
@@ -36,6 +39,9 @@ BASE and HEAD may also be results of other tools; gate import --help lists them.
 			if err := checkAdapter(format); err != nil {
 				return err
 			}
+			if where != "" && out.format != "html" {
+				return usage("--store is for the history of --format html: no other format shows one")
+			}
 			base, err := c.readRun("base", args[0], format)
 			if err != nil {
 				return err
@@ -44,11 +50,18 @@ BASE and HEAD may also be results of other tools; gate import --help lists them.
 			if err != nil {
 				return err
 			}
-			return out.print(c, judged{report: gate.CompareSuites(base, head, of), base: base, head: head}, 0)
+			j := judged{report: gate.CompareSuites(base, head, of), base: base, head: head}
+			if out.format == "html" {
+				if j.history, err = c.pastOf(cmd, where, base, head); err != nil {
+					return err
+				}
+			}
+			return out.print(c, j, 0)
 		},
 	}
 	cmd.Flags().StringVar(&file, "config", "", "take the policy from `FILE` (default: the built-in policy); of several suites, from those that a pattern names")
 	adapterFlag(cmd, &format)
+	storeFlag(cmd.Flags(), &where)
 	out.flags(cmd.Flags())
 	return cmd
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/org/ebpf-bench-gate/internal/plot"
 	"github.com/org/ebpf-bench-gate/internal/plot/svg"
 	"github.com/org/ebpf-bench-gate/internal/render"
-	"github.com/org/ebpf-bench-gate/internal/store"
 )
 
 // plotFlags are what gate plot is told.
@@ -119,28 +118,6 @@ func (c Command) runPlot(cmd *cobra.Command, f plotFlags, args []string) error {
 		return usage("there is nothing to draw: no comparison that was asked for has samples, a change or a history")
 	}
 	return nil
-}
-
-// pastOf are the stored runs of base's branch and testbed, or of head's. Where nobody
-// named a store there need not be one.
-func (c Command) pastOf(cmd *cobra.Command, where string, base, head *bench.Run) ([]*bench.Run, error) {
-	s, err := c.openStore(cmd, where)
-	if err != nil {
-		if where == "" {
-			return nil, nil
-		}
-		return nil, err
-	}
-	defer s.Close()
-	whose := head
-	if base != nil {
-		whose = base
-	}
-	past, problems, err := s.History(cmd.Context(), store.Filter{Branch: whose.Revision.Branch, Testbed: whose.Testbed.Slug()})
-	for _, p := range problems {
-		fmt.Fprintf(c.Stderr, "warning: not counted: %v\n", p)
-	}
-	return past, unmeasured(err)
 }
 
 // plotTexts are the words of a drawing.

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/org/ebpf-bench-gate/bench"
 	"github.com/org/ebpf-bench-gate/internal/build"
 	"github.com/org/ebpf-bench-gate/internal/store"
 )
@@ -56,6 +57,30 @@ func (c Command) openStoreAt(ctx context.Context, where string) (*store.Store, e
 		}
 	}
 	return s, nil
+}
+
+// pastOf are the stored runs of base's branch and testbed, or of head's where base is
+// nil. Where nobody named a store there need not be one, nor one that can be read.
+func (c Command) pastOf(cmd *cobra.Command, where string, base, head *bench.Run) ([]*bench.Run, error) {
+	s, err := c.openStore(cmd, where)
+	if err != nil {
+		if where == "" {
+			return nil, nil
+		}
+		return nil, err
+	}
+	defer s.Close()
+	whose := head
+	if base != nil {
+		whose = base
+	}
+	past, problems, err := s.History(cmd.Context(), store.Filter{Branch: whose.Revision.Branch, Testbed: whose.Testbed.Slug()})
+	c.uncounted(problems)
+	if err != nil && where == "" && cmd.Context().Err() == nil {
+		fmt.Fprintf(c.Stderr, "warning: no history: %s\n", plain(err.Error()))
+		return nil, nil
+	}
+	return past, unmeasured(err)
 }
 
 // uncounted names what lies in a store and is no run: told, never counted.
