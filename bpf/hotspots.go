@@ -96,19 +96,27 @@ func (h *Hotspots) Lines() []LineSamples {
 }
 
 // ExplainTime returns the lines of head that take longer than in base, as [bench.ExplainTime] does. A
-// loop that base does not have counts for its condition; of one that it has, each line for itself.
+// loop whose condition is new or was edited counts for it; of any other, each line for itself.
 func ExplainTime(base, head *Hotspots) []bench.LineCount {
-	own := func(*HotFunction, HotLine) bool { return false }
-	known := map[[2]string]bool{}
-	key := func(function, text string) [2]string {
-		return [2]string{clip(function), strings.Join(strings.Fields(text), " ")}
+	each := func(*HotFunction, HotLine) bool { return false }
+	before, after := counts(base.lines(each)), counts(head.lines(each))
+	matches := bench.MatchLines(before, after)
+	var same [2]map[lineKey]bool // lines of either side that the other has, too
+	for i := range same {
+		same[i] = map[lineKey]bool{}
 	}
-	before := counts(base.lines(own))
-	for _, l := range before {
-		known[key(l.Function, l.Text)] = true
+	key := func(l bench.LineCount) lineKey { return lineKey{l.File, uint32(l.Line), l.Function} }
+	for i, was := range matches {
+		if was.Same {
+			same[0][key(before[was.Base])], same[1][key(after[i])] = true, true
+		}
 	}
-	isNew := func(f *HotFunction, l HotLine) bool { return !known[key(f.Name, clip(strings.TrimSpace(l.Text)))] }
-	return bench.ExplainTime(before, counts(head.lines(isNew)))
+	changed := func(side int) func(*HotFunction, HotLine) bool {
+		return func(f *HotFunction, l HotLine) bool {
+			return !same[side][lineKey{clip(l.File), uint32(l.Line), clip(f.Name)}]
+		}
+	}
+	return bench.ExplainTime(counts(base.lines(changed(0))), counts(head.lines(changed(1))))
 }
 
 // counts are lines without what fell where.
@@ -402,7 +410,7 @@ func jitedFunctions(p *ebpf.Program) ([]HotFunction, error) {
 	starts, ok := info.JitedKsymAddrs()
 	sizes, sized := info.JitedFuncLens()
 	if !ok || !sized || len(starts) != len(sizes) {
-		return nil, errors.New("the kernel does not show it: is net.core.bpf_jit_enable 0, or kernel.kptr_restrict 2?")
+		return nil, errors.New("the kernel does not show it: " + thisHost().hidesCode(capabilities()))
 	}
 	code, _ := info.JitedInsns()
 	addrs, _ := info.JitedLineInfos()

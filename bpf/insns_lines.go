@@ -77,6 +77,7 @@ func (p counted) lineTotals(counts []uint64) []*lineTotal {
 	for _, to := range p.flow.targets {
 		targets[to] = true
 	}
+	loops := p.flow.looping()
 	var line *btf.Line
 	nameless := false
 	for b, bl := range p.flow.blocks {
@@ -92,10 +93,10 @@ func (p counted) lineTotals(counts []uint64) []*lineTotal {
 				seen[t] = []uint32{line.LineColumn()}
 			}
 		}
-		// What a block executes is decided by the branch that ends it: of a
-		// loop's body, the line that says how long it goes on. Other blocks
-		// stand for themselves.
-		branches := conditional(p.flow.insns[bl.end-1].OpCode)
+		// What a block of a loop executes is decided by the branch that ends it: of
+		// its body, the line that says how long it goes on. Straight code, and what
+		// is executed once because of a condition, stands for itself.
+		branches := loops[b] && conditional(p.flow.insns[bl.end-1].OpCode)
 		for i := bl.start; i < bl.end; i++ {
 			if l, ok := p.flow.insns[i].Source().(*btf.Line); ok {
 				if nameless = l.LineNumber() == 0; !nameless {
@@ -130,6 +131,23 @@ func (p counted) lineTotals(counts []uint64) []*lineTotal {
 		}
 	}
 	return order
+}
+
+// looping tells the blocks that lie between a jump back and where it leads.
+func (f *flow) looping() []bool {
+	deep := make([]int, len(f.blocks)+1) // begins less ends of such places
+	for i, to := range f.targets {
+		if to >= 0 && to <= i {
+			deep[f.of[to]]++
+			deep[f.of[i]+1]--
+		}
+	}
+	out := make([]bool, len(f.blocks))
+	for b, depth := 0, 0; b < len(out); b++ {
+		depth += deep[b]
+		out[b] = depth > 0
+	}
+	return out
 }
 
 // clip bounds a text of an object that goes into a run, in bytes: lines that a
