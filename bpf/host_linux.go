@@ -65,6 +65,22 @@ func (h host) hardening(caps capSet) (why []string) {
 	return why
 }
 
+// hidesCode says why this process is not shown where its programs' machine code is.
+func (h host) hidesCode(caps capSet) string {
+	// kallsyms_show_value (kernel/ksyms_common.c) of who loaded the program: 2 hides from all, 0 shows
+	// it to those as well who may profile the kernel.
+	restrict := h.text("proc/sys/kernel/kptr_restrict")
+	switch {
+	case restrict == "2":
+		return "kernel.kptr_restrict is 2; root is shown it with 1 or 0"
+	case !caps.any(unix.CAP_SYSLOG):
+		return "this process lacks CAP_SYSLOG; in a container: --cap-add SYSLOG, or --privileged"
+	case h.text("proc/sys/net/core/bpf_jit_enable") == "0":
+		return "there is none, as net.core.bpf_jit_enable is 0"
+	}
+	return "it may be interpreted (net.core.bpf_jit_enable), or hidden (kernel.kptr_restrict)"
+}
+
 // A capSet is the effective capabilities of this process.
 type capSet uint64
 

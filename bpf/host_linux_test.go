@@ -125,6 +125,25 @@ func TestHardening(t *testing.T) {
 	}
 }
 
+func TestHidesCode(t *testing.T) {
+	const syslog = capSet(1 << unix.CAP_SYSLOG)
+	for _, tt := range []struct {
+		restrict, jit string
+		caps          capSet
+		want          string
+	}{
+		{"2", "1", syslog, "kptr_restrict is 2"},
+		{"1", "1", 1 << unix.CAP_SYS_ADMIN, "lacks CAP_SYSLOG"},
+		{"1", "0", syslog, "bpf_jit_enable is 0"},
+		{"", "", syslog, "may be"},
+	} {
+		got := files("proc/sys/kernel/kptr_restrict", tt.restrict+"\n", "proc/sys/net/core/bpf_jit_enable", tt.jit+"\n").hidesCode(tt.caps)
+		if !strings.Contains(got, tt.want) {
+			t.Errorf("kptr_restrict %q, bpf_jit_enable %q, capabilities %x: %q, want %q", tt.restrict, tt.jit, tt.caps, got, tt.want)
+		}
+	}
+}
+
 func TestCountList(t *testing.T) {
 	for list, want := range map[string]int{"0": 1, "0-3": 4, "0-1,4,6-7": 5, "": 0, "x": 0, "3-1": 0, "0-": 0} {
 		if got := countList(list); got != want {

@@ -153,6 +153,30 @@ func TestArgs(t *testing.T) {
 	}
 }
 
+// TestCapabilities holds what may be asked of an engine, in which order: lists that are tried early have
+// more, and time by line (SYSLOG) is given up last of all that can be.
+func TestCapabilities(t *testing.T) {
+	var got []string
+	for _, g := range grants(Caps) {
+		var added []string
+		for i, a := range g {
+			if a == "--cap-add" {
+				added = append(added, g[i+1])
+			}
+		}
+		got = append(got, strings.Join(added, " "))
+	}
+	const needed = "SYS_ADMIN NET_ADMIN NET_RAW SYS_NICE"
+	want := []string{
+		needed + " BPF PERFMON SYSLOG SYS_RESOURCE IPC_LOCK SYS_PTRACE", needed + " SYSLOG SYS_RESOURCE IPC_LOCK SYS_PTRACE",
+		needed + " BPF PERFMON SYSLOG", needed + " SYSLOG",
+		needed + " BPF PERFMON", needed,
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+}
+
 func TestDockerEnv(t *testing.T) {
 	got := DockerEnv([]string{"PATH=/bin", "GITHUB_TOKEN=x", "DOCKER_HOST=y", "ACTIONS_RUNTIME_TOKEN=z", "HOMEX=1"})
 	if !slices.Equal(got, []string{"PATH=/bin", "DOCKER_HOST=y"}) {

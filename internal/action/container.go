@@ -36,13 +36,15 @@ type Container struct {
 	Memory int64 // bytes
 }
 
-// capabilities are what measuring takes, in three parts: what every engine knows;
-// what engines know that are younger than Linux 5.8 (SYS_ADMIN stands for them);
-// and what only some programs need.
+// capabilities are what measuring takes: what every engine knows; what engines know
+// that are younger than Linux 5.8 (SYS_ADMIN stands for them); without which nobody is
+// told where machine code lies, so that a slowdown has no line (kallsyms_show_value);
+// and what only some programs need. Hosts may lack those of the last two.
 var (
-	capsNeeded = []string{"SYS_ADMIN", "NET_ADMIN", "NET_RAW", "SYS_NICE"}
-	capsNewer  = []string{"BPF", "PERFMON"}
-	capsWished = []string{"SYSLOG", "SYS_RESOURCE", "IPC_LOCK", "SYS_PTRACE"}
+	capsNeeded  = []string{"SYS_ADMIN", "NET_ADMIN", "NET_RAW", "SYS_NICE"}
+	capsNewer   = []string{"BPF", "PERFMON"}
+	capsExplain = []string{"SYSLOG"}
+	capsWished  = []string{"SYS_RESOURCE", "IPC_LOCK", "SYS_PTRACE"}
 )
 
 // unconfined are the filters that would refuse bpf(2), mount(2) and
@@ -58,11 +60,11 @@ func grants(p Privileges) [][]string {
 		}
 		return out
 	}
-	some := [][]string{
-		caps(capsNeeded, capsNewer, capsWished),
-		caps(capsNeeded, capsWished), // an engine that does not know CAP_BPF
-		caps(capsNeeded, capsNewer),
-		caps(capsNeeded),
+	var some [][]string
+	for _, less := range [][][]string{{capsExplain, capsWished}, {capsExplain}, {}} {
+		some = append(some,
+			caps(append([][]string{capsNeeded, capsNewer}, less...)...),
+			caps(append([][]string{capsNeeded}, less...)...)) // an engine that does not know CAP_BPF
 	}
 	switch p {
 	case Privileged:
