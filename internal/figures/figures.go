@@ -144,6 +144,14 @@ var figures = []figure{
 		profiler, true,
 	},
 	{
+		"why",
+		"The first line under `why:` of a report, as gate run takes and writes it. Of programs of mixed kinds (arithmetic, " +
+			"conditions, loops, helpers, map operations, subprograms, lines that stand there many times) with one slowdown at a " +
+			"random line, as many as fit into two minutes and at most 100: a loop, a larger bound, helper calls, a hash map in place of an " +
+			"array, a chain of divisions, in turns; half of them with their functions in another order.",
+		why, false,
+	},
+	{
 		"html",
 		"The page of a report on 1,000 comparisons: 500 noisy ones of 60 rounds, and as many exact ones with lines of the " +
 			"source, each with a history of 40 stored runs. Written five times, median. Opened five times in Chromium without a " +

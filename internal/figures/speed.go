@@ -203,9 +203,8 @@ func verdicts(l *lab) ([]row, error) {
 	return rows, nil
 }
 
-// decide measures a pair until it is decided, and returns the verdict and the
-// rounds that it took.
-func (l *lab) decide(b bench.Benchmark, p gate.Policy, base, head *bpf.Object) (gate.Verdict, int, error) {
+// report measures a pair until it is decided.
+func (l *lab) report(b bench.Benchmark, p gate.Policy, base, head *bpf.Object) (*gate.Report, error) {
 	side := func(name string, o *bpf.Object) runner.Side {
 		return runner.Side{Name: name, Objects: []runner.Object{{Name: name, Object: o}}}
 	}
@@ -214,12 +213,19 @@ func (l *lab) decide(b bench.Benchmark, p gate.Policy, base, head *bpf.Object) (
 		Policy: p, Seed: l.newSeed(), Testbed: l.testbed, Tool: "figures", Time: time.Now(),
 	})
 	if err != nil {
+		return nil, err
+	}
+	return res.Report, runner.FailureSummary(res.Failures)
+}
+
+// decide measures a pair until it is decided, and returns the verdict and the
+// rounds that it took.
+func (l *lab) decide(b bench.Benchmark, p gate.Policy, base, head *bpf.Object) (gate.Verdict, int, error) {
+	report, err := l.report(b, p, base, head)
+	if err != nil {
 		return 0, 0, err
 	}
-	if err := runner.FailureSummary(res.Failures); err != nil {
-		return 0, 0, err
-	}
-	for _, c := range res.Report.Comparisons {
+	for _, c := range report.Comparisons {
 		switch {
 		case c.Benchmark != b.Name || c.Measure != bench.Latency:
 		case c.Unchanged:
