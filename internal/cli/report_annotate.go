@@ -72,6 +72,14 @@ func findings(reports []*gate.Report) []*finding {
 	return all
 }
 
+// partOfTime is how much of the time a line takes, where somebody sampled it.
+func partOfTime(l bench.LineCount) string {
+	if l.Share <= 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (%.0f%% of head's time)", 100*min(1, l.Share))
+}
+
 // inWords is a row in a few: "latency +140.3% (limit +5%)".
 func inWords(c *gate.Comparison) string {
 	s := c.Measure
@@ -120,7 +128,7 @@ func (r *reporting) annotate(ctx context.Context, j *judgement, src *sources) {
 				f.File, f.Line = p.file, p.line
 			}
 			if ok && src.changed[p.file][p.line] {
-				f.texts = append(f.texts, "because of: "+l.Text)
+				f.texts = append(f.texts, "because of: "+l.Text+partOfTime(l))
 				break
 			}
 		}

@@ -82,7 +82,8 @@ func TestReportAnnotatesTheChange(t *testing.T) {
 	for name, tt := range map[string]struct {
 		patch, text, want string
 	}{
-		"in the diff":     {"@@ -3,2 +3,3 @@\n int fibonacci(int n)\n {\n+\twhile (b < n)\n", "while (b < n)", "::error file=v3.bpf.c,line=5,title=fun_xdp/worst regressed::"},
+		"in the diff":     {"@@ -3,2 +3,3 @@\n int fibonacci(int n)\n {\n+\twhile (b < n)\n", "while (b < n)", "because of: while (b < n) (89%25 of head's time)\n"},
+		"in its place":    {"@@ -3,2 +3,3 @@\n int fibonacci(int n)\n {\n+\twhile (b < n)\n", "while (b < n)", "::error file=v3.bpf.c,line=5,title=fun_xdp/worst regressed::"},
 		"beside the diff": {"@@ -1 +1 @@\n+#include \"fun_xdp.h\"\n", "while (b < n)", "::error file=v3.bpf.c,line=5,"},
 		"unknown line":    {"", "while (true)", "::error file=ebpf-bench.yml,line=4,"},
 	} {
@@ -92,7 +93,7 @@ func TestReportAnnotatesTheChange(t *testing.T) {
 		s.withSources("v3.bpf.c")
 		s.server.Pulls[0].Files = map[string]string{"v3.bpf.c": tt.patch}
 		for _, testbed := range []string{"t1", "t2"} {
-			s.runs(500, "feat/x", explained(measured(testbed, testbed, "fun_xdp/worst", 100, 150), bench.LineCount{File: "v3.bpf.c", Line: 6, Text: tt.text}))
+			s.runs(500, "feat/x", explained(measured(testbed, testbed, "fun_xdp/worst", 100, 150), bench.LineCount{File: "v3.bpf.c", Line: 6, Text: tt.text, Share: 0.89}))
 		}
 		if code := s.report(); code != exitRegressed {
 			t.Fatalf("%s: exit %d\n%s", name, code, &s.log)

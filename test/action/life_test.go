@@ -265,7 +265,7 @@ func TestForgeStart(t *testing.T) {
 	if c := f.expect("v2 to v3", run, number, sha, "report", "failure", "failure", "slower"); strings.Contains(c.Body, "baseline") {
 		t.Errorf("a baseline where none is kept:\n%s", c.Body)
 	}
-	at := regexp.MustCompile(`::error file=fun_xdp\.bpf\.c,line=(\d+),title=fun_xdp/worst regressed::.*because of: (.*)`).FindStringSubmatch(run.jobs["report"].log)
+	at := regexp.MustCompile(`::error file=fun_xdp\.bpf\.c,line=(\d+),title=fun_xdp/worst regressed::.*because of: (.*?)(?: \(\d+%25 of head's time\))?\n`).FindStringSubmatch(run.jobs["report"].log)
 	if at == nil {
 		t.Fatalf("no annotation at a changed line:\n%s", run.jobs["report"].log)
 	}
