@@ -20,9 +20,9 @@ type monitor struct {
 	seen []string // events that nobody waited for yet
 }
 
-// patience is how long QEMU may take to answer, or to write or read its state of a
-// few dozen KB. The guest's boot is not in it.
-const patience = 2 * time.Minute
+// patience is how long QEMU may take to begin to answer, or to write or read its state
+// of a few dozen KB. The guest's boot is not in it.
+const patience = idleStall
 
 // newMonitor returns a monitor and the end of it that is QEMU's.
 func newMonitor() (*monitor, *os.File, error) {

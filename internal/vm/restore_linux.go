@@ -145,6 +145,10 @@ func (m *Machine) boot(ctx context.Context, bin string, s *snapshot, window int)
 
 // halted waits until the guest stands still, and saves it.
 func (g *guest) halted(mon *monitor, s *snapshot) error {
+	// Before the guest can stop, since QEMU tells no event to whom it was not greeted by.
+	if err := mon.greet(); err != nil {
+		return &unusable{err}
+	}
 	f, err := readFrame(g.said, 0)
 	if err != nil {
 		return err
@@ -160,10 +164,8 @@ func (g *guest) halted(mon *monitor, s *snapshot) error {
 	if s.window, err = readWindow(f.payload, int64(g.m.memory())<<20); err != nil {
 		return err
 	}
-	if err = mon.greet(); err == nil {
-		if err = mon.wait(stopped, ""); err == nil {
-			err = mon.save(s.state)
-		}
+	if err = mon.wait(stopped, ""); err == nil {
+		err = mon.save(s.state)
 	}
 	if err == nil {
 		_, err = s.state.Seek(0, io.SeekStart)
