@@ -5,7 +5,6 @@ package bpf
 import (
 	"fmt"
 	"math/rand/v2"
-	"time"
 
 	"github.com/cilium/ebpf"
 
@@ -172,83 +171,6 @@ func (m *Macro) empty() (*ebpf.Program, error) {
 	return p, nil
 }
 
-// A subject is one load of one side (or the empty program) in one round.
-type subject struct {
-	name   string
-	load   *Loaded // nil: the floor
-	prog   *ebpf.Program
-	drain  []drainer
-	meter  *meter
-	pair   *pair
-	socket int
-
-	next     int   // packet
-	sent     int   // packets, in all readings
-	total    usage // of all readings
-	perNS    []float64
-	switches int64
-	lossy    bool // some packet never ran the program
-}
-
-// load loads one side; the last one past the sides is the floor.
-func (m *Macro) load(i int) (*subject, error) {
-	if i == len(m.sides) {
-		p, err := m.empty()
-		if err != nil {
-			return nil, err
-		}
-		return &subject{name: "the empty program", prog: p, meter: newMeter(p)}, nil
-	}
-	side := m.sides[i]
-	l, err := side.Object.Load(m.b.Program, LoadOptions{Cache: m.s.cache, Reuse: m.kept[i]})
-	if err != nil {
-		return nil, fmt.Errorf("load %s of %s: %w", m.b.Program, side.Name, err)
-	}
-	if m.kept[i] == nil && l.memory() > reuseMaps {
-		if m.kept[i], err = cloneMaps(l); err != nil {
-			l.Close()
-			return nil, err
-		}
-	}
-	t := &subject{name: fmt.Sprintf("%s (%s)", m.b.Program, side.Name), load: l, prog: l.Program, meter: newMeter(l.Program)}
-	for _, name := range m.b.Drain {
-		d, err := l.drainerAmong(name, m.sides)
-		if err != nil {
-			t.close()
-			return nil, &bench.Diagnostic{Pos: m.b.Pos, Message: fmt.Sprintf("drain: %v", err)}
-		}
-		t.drain = append(t.drain, d)
-	}
-	return t, nil
-}
-
-// smallest is the entries of the smallest drained map whose size is in entries,
-// or 0.
-func (t *subject) smallest(drain []string) int {
-	least := 0
-	for _, name := range drain {
-		m := t.load.coll.Maps[name]
-		if m == nil || m.Type() == ebpf.RingBuf || m.Type() == ebpf.PerfEventArray {
-			continue
-		}
-		if n := int(m.MaxEntries()); least == 0 || n < least {
-			least = n
-		}
-	}
-	return least
-}
-
-func (t *subject) close() {
-	for _, d := range t.drain {
-		d.close()
-	}
-	if t.load != nil {
-		t.load.Close()
-	} else {
-		t.prog.Close()
-	}
-}
-
 // Round loads every side anew, in random order, attaches them to pairs drawn at
 // random, and has them take turns at the packets. It returns one sample a side,
 // in the order of the sides. The kernel counts run times only meanwhile.
@@ -377,111 +299,6 @@ func (m *Macro) place(all []*subject) error {
 		}
 	}
 	return nil
-}
-
-// warm makes the benchmark's passes, and one reading that is thrown away. A
-// program that never runs is told here, before the rest is sent in vain.
-func (m *Macro) warm(t *subject, s shape) error {
-	for range m.b.Warm {
-		if err := m.read(t, m.train.count, s.burst); err != nil {
-			return err
-		}
-	}
-	if err := m.read(t, s.readings[0], s.burst); err != nil {
-		return err
-	}
-	t.sent, t.total, t.perNS, t.next, t.switches = 0, usage{}, nil, 0, 0
-	return nil
-}
-
-// read sends n packets and takes one reading of them.
-func (m *Macro) read(t *subject, n, burst int) error {
-	switched := switches()
-	var sum usage
-	for n > 0 {
-		k := min(n, burst)
-		for _, d := range t.drain {
-			if err := d.empty(nil); err != nil {
-				return fmt.Errorf("drain: %w", err)
-			}
-		}
-		u, err := m.send(t, k)
-		if err != nil {
-			return fmt.Errorf("%s: %w", t.name, err)
-		}
-		sum, n = sum.add(u), n-k
-		t.sent, t.total = t.sent+k, t.total.add(u)
-		if t.total.runs == 0 || t.sent-int(t.total.runs) > m.count-m.least {
-			return m.tooFew(t) // now, and not after waiting for every burst
-		}
-	}
-	t.switches += switches() - switched
-	if sum.runs > 0 {
-		t.perNS = append(t.perNS, sum.perRun())
-	}
-	return nil
-}
-
-// send sends n packets in batches, and sees each batch through: the kernel
-// usually runs the program inside the sending system call, but may leave it to
-// its own thread.
-func (m *Macro) send(t *subject, n int) (usage, error) {
-	before, err := t.meter.read()
-	if err != nil {
-		return usage{}, err
-	}
-	now := before
-	for sent := 0; sent < n; {
-		if err := m.s.stopped(); err != nil {
-			return usage{}, err
-		}
-		k := min(n-sent, batch)
-		want := now.runs + uint64(k)
-		if t.next, err = m.train.send(t.socket, t.next, k); err != nil {
-			return usage{}, err
-		}
-		sent += k
-		if now, err = t.settle(now, want); err != nil {
-			return usage{}, err
-		}
-	}
-	return now.sub(before), nil
-}
-
-// settle waits until the program has run as often as wanted, or no more.
-func (t *subject) settle(last usage, want uint64) (usage, error) {
-	most := patience
-	if t.lossy {
-		most = patience / 10
-	}
-	for still := time.Now(); ; {
-		u, err := t.meter.read()
-		if err != nil || u.runs >= want {
-			return u, err
-		}
-		if u.runs != last.runs {
-			last, still = u, time.Now()
-		} else if time.Since(still) > most {
-			t.lossy = true
-			return u, nil
-		}
-		// Not a spin: the kernel's thread wants this CPU.
-		time.Sleep(50 * time.Microsecond)
-	}
-}
-
-// tooFew says why there is no sample.
-func (m *Macro) tooFew(t *subject) error {
-	arrived, dropped := t.pair.received()
-	if t.total.runs > 0 {
-		return fmt.Errorf("%s: only %d of %d packets reached %s, and min_runs is %d of %d (%d arrived at the interface and %d were dropped there since it was made): lower count, or min_runs if the program is meant to see fewer",
-			m.b.Name, t.total.runs, t.sent, t.name, m.least, m.count, arrived, dropped)
-	}
-	why := "packets arrived at its interface, but the kernel ran something else: " + notCounted
-	if arrived == 0 {
-		why = "no packet arrived at its interface (is it up?)"
-	}
-	return fmt.Errorf("%s: %w", m.b.Name, errNoRuns(t.name, why))
 }
 
 // Close detaches the programs and takes the veth pairs down.
