@@ -66,18 +66,7 @@ type Output struct {
 }
 
 // An Error is a command that failed, with the end of what it said.
-type Error struct {
-	Command string
-	Err     error
-	Said    string // lines, each indented; may be empty
-	Advice  string
-}
-
-func (e *Error) Error() string { return fmt.Sprintf("%q: %v%s", e.Command, e.Err, e.Said) }
-func (e *Error) Unwrap() error { return e.Err }
-
-// Hint is what to do about the error.
-func (e *Error) Hint() string { return e.Advice }
+type Error = build.CommandError
 
 var (
 	errLate  = errors.New("took too long")
@@ -216,29 +205,7 @@ func (s *said) keep(p []byte) {
 func (s *said) end(n int) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	text := strings.TrimRight(strings.ToValidUTF8(string(s.tail), "?"), "\r\n")
-	if text == "" {
-		return ""
-	}
-	all := strings.Split(text, "\n")
-	var b strings.Builder
-	if len(all) > n {
-		b.WriteString("\n  …")
-	}
-	for _, l := range all[max(0, len(all)-n):] {
-		b.WriteString("\n  " + clean(l))
-	}
-	return b.String()
-}
-
-// clean is text of others without what a terminal would obey.
-func clean(s string) string {
-	return strings.Map(func(c rune) rune {
-		if c == '\t' || c >= ' ' && c != 0x7f && !(c >= 0x80 && c < 0xa0) {
-			return c
-		}
-		return -1
-	}, s)
+	return build.LastLines(s.tail, false, n)
 }
 
 // Short are the names of a side's results as people call them, in their order: without the

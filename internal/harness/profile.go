@@ -17,6 +17,7 @@ import (
 	"github.com/google/pprof/profile"
 
 	"github.com/org/ebpf-bench-gate/bench"
+	"github.com/org/ebpf-bench-gate/internal/build"
 )
 
 const (
@@ -259,9 +260,9 @@ func (p *Profile) relative(file string) (string, bool) {
 // site is the place of one of the frames.
 func (p *Profile) site(frames []frame, own int) bench.Site {
 	f := frames[own]
-	s := bench.Site{File: clean(f.file), Line: f.line}
+	s := bench.Site{File: build.Printable(f.file), Line: f.line}
 	if rel, ok := p.relative(f.file); ok {
-		s.File, s.Text = clean(rel), p.text(rel, f.line)
+		s.File, s.Text = build.Printable(rel), p.text(rel, f.line)
 	}
 	for _, f := range frames[:min(len(frames), bench.MaxSiteFrames)] {
 		s.Stack = append(s.Stack, shortFunction(f.function))
@@ -272,7 +273,7 @@ func (p *Profile) site(frames []frame, own int) bench.Site {
 // shortFunction is a function without the path of its package.
 func shortFunction(symbol string) string {
 	const most = 200
-	name := clean(path.Base(symbol))
+	name := build.Printable(path.Base(symbol))
 	return strings.ToValidUTF8(name[:min(len(name), most)], "")
 }
 
@@ -287,7 +288,7 @@ func (p *Profile) text(name string, line int) string {
 		return ""
 	}
 	const most = 160
-	text := strings.Join(strings.Fields(clean(lines[line-1])), " ")
+	text := strings.Join(strings.Fields(build.Printable(lines[line-1])), " ")
 	return strings.ToValidUTF8(text[:min(len(text), most)], "")
 }
 

@@ -10,7 +10,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"strings"
 	"syscall"
 	"time"
 
@@ -155,18 +154,7 @@ type Output struct {
 const MaxOutput = 1 << 20
 
 // An Error is a command that failed, with the end of what it said.
-type Error struct {
-	Command string
-	Err     error
-	Said    string // lines, each indented; may be empty
-	Advice  string
-}
-
-func (e *Error) Error() string { return fmt.Sprintf("%q: %v%s", e.Command, e.Err, e.Said) }
-func (e *Error) Unwrap() error { return e.Err }
-
-// Hint is what to do about the error.
-func (e *Error) Hint() string { return e.Advice }
+type Error = build.CommandError
 
 // errLate is that a command ran into its time limit.
 var errLate = errors.New("took too long")
@@ -289,14 +277,4 @@ func (r *running) drain(most time.Duration) {
 			return
 		}
 	}
-}
-
-// clean is text of others without what a terminal would obey.
-func clean(s string) string {
-	return strings.Map(func(c rune) rune {
-		if c == '\t' || c >= ' ' && c != 0x7f && !(c >= 0x80 && c < 0xa0) {
-			return c
-		}
-		return -1
-	}, s)
 }

@@ -4,8 +4,9 @@ package work
 
 import (
 	"bytes"
-	"strings"
 	"sync"
+
+	"github.com/org/ebpf-bench-gate/internal/build"
 )
 
 // A head keeps the beginning of what is written to it.
@@ -54,17 +55,5 @@ func (t *tail) Write(p []byte) (int, error) {
 func (t *tail) lines(n int) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	text := strings.TrimRight(string(bytes.ToValidUTF8(t.buf, []byte("?"))), "\r\n")
-	if text == "" {
-		return ""
-	}
-	all := strings.Split(text, "\n")
-	var b strings.Builder
-	if t.cut || len(all) > n {
-		b.WriteString("\n  …")
-	}
-	for _, l := range all[max(0, len(all)-n):] {
-		b.WriteString("\n  " + clean(l))
-	}
-	return b.String()
+	return build.LastLines(t.buf, t.cut, n)
 }
