@@ -23,7 +23,7 @@ func TestHotspots(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer m.Close()
-	hot, err := m.Hotspots(t.Context(), 2, 200*time.Millisecond)
+	hot, err := m.Hotspots(t.Context(), 2, time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -94,7 +94,7 @@ func TestLockOfKilledProcess(t *testing.T) {
 		t.Fatalf("%q, %v", line, err)
 	}
 
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	owner := ""
 	release, err := lockFile(ctx, path, func(o string) {

@@ -81,7 +81,7 @@ func statsOff(t *testing.T, when string) {
 	}
 	defer p.Close()
 	meter := newMeter(p)
-	for end := time.Now().Add(5 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		before, err := meter.read()
 		if err != nil {
 			t.Fatal(err)

@@ -125,6 +125,8 @@ func TestAgentTwins(t *testing.T) {
 func TestAgentFails(t *testing.T) {
 	requireKernel(t)
 	hurry := bench.Ready{Within: 700 * time.Millisecond, Stable: 100 * time.Millisecond}
+	// For what first has to be found.
+	calm := bench.Ready{Within: 5 * time.Second, Stable: 100 * time.Millisecond}
 	for _, tt := range []struct {
 		name string
 		spec bench.Agent
@@ -135,9 +137,9 @@ func TestAgentFails(t *testing.T) {
 		{"is not there", bench.Agent{Run: "./bin/agent --export x"}, []string{"exit status 127", "./bin/agent: not found"}},
 		{"crashes", bench.Agent{Run: ours("-crash 1ms -quiet a"), Ready: bench.Ready{Stable: 20 * time.Second}}, []string{"exit status 3", "\n  agent: [31mout of luck[0m"}},
 		{"never loads", bench.Agent{Run: "echo thinking; exec sleep 1000", Ready: hurry}, []string{"not ready within 700ms; found none; it said:\n  thinking"}},
-		{"lacks a program", bench.Agent{Run: ours("a b"), Programs: []string{"b", "c", "d_*"}, Ready: hurry}, []string{"not ready within 700ms; no program c, d_*; found a, b"}},
+		{"lacks a program", bench.Agent{Run: ours("a b"), Programs: []string{"b", "c", "d_*"}, Ready: calm}, []string{"not ready within 5s; no program c, d_*; found a, b"}},
 		{"ends and lacks one", bench.Agent{Run: "true", Programs: []string{"c"}, Ready: hurry}, []string{"it ended at once", "; no program c"}},
-		{"never says so", bench.Agent{Run: ours("-quiet a"), Ready: bench.Ready{Log: "ready", Within: hurry.Within}}, []string{`no line of its output matches "ready"; found a`}},
+		{"never says so", bench.Agent{Run: ours("-quiet a"), Ready: bench.Ready{Log: "ready", Within: calm.Within}}, []string{`no line of its output matches "ready"; found a`}},
 		{"never listens", bench.Agent{Run: ours("a"), Ready: bench.Ready{Port: 1, Within: hurry.Within}}, []string{"nothing listens on port 1"}},
 		{"check fails", bench.Agent{Run: ours("a"), Ready: bench.Ready{Command: "exit 1", Within: hurry.Within}}, []string{`"exit 1" does not end with 0`}},
 		{"bad directory", bench.Agent{Run: "true", Find: bench.Find{Cgroups: []string{"/no/such/group"}}}, []string{"no such file"}},
@@ -174,7 +176,7 @@ func TestAgentFails(t *testing.T) {
 
 func TestAgentMisbehavesLater(t *testing.T) {
 	requireKernel(t)
-	a, err := startAgent(t, bench.Agent{Run: ours("-crash 1500ms a"), Ready: bench.Ready{Stable: 10 * time.Millisecond}})
+	a, err := startAgent(t, bench.Agent{Run: ours("-crash 5s a"), Ready: bench.Ready{Stable: 10 * time.Millisecond}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +192,7 @@ func TestAgentMisbehavesLater(t *testing.T) {
 		t.Errorf("%q, %v", w, err)
 	}
 
-	if a, err = startAgent(t, bench.Agent{Run: ours("-late 2s a b"), Ready: bench.Ready{Stable: 10 * time.Millisecond}}); err != nil {
+	if a, err = startAgent(t, bench.Agent{Run: ours("-late 5s a b"), Ready: bench.Ready{Stable: 10 * time.Millisecond}}); err != nil {
 		t.Fatal(err)
 	}
 	if programs, _ := a.Programs(); namesOf(programs) != "a" {

@@ -99,7 +99,7 @@ func TestEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	stat := "/proc/" + strings.TrimSpace(string(pid)) + "/stat"
-	for range 100 {
+	for range 1500 {
 		text, err := os.ReadFile(stat)
 		if err != nil || strings.Contains(string(text), ") Z ") {
 			break

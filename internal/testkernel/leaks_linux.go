@@ -19,7 +19,7 @@ import (
 // patience is how long something may take to disappear: the kernel frees network
 // namespaces and programs on its own time, and a child that was killed takes a
 // moment to go. (A variable, so that the tests of NoLeaks need not wait.)
-var patience = 3 * time.Second
+var patience = 30 * time.Second
 
 // NoLeaks fails the test if at its end there is something that was not there
 // when NoLeaks was called: a file descriptor of this process (programs, maps

@@ -49,7 +49,7 @@ func run(t *testing.T, p *Place, in, command string) (Output, error) {
 		t.Fatal(err)
 	}
 	defer j.Close()
-	return j.Run(context.Background(), command, 20*time.Second, p.Env(in, 3))
+	return j.Run(context.Background(), command, time.Minute, p.Env(in, 3))
 }
 
 func said(t *testing.T, p *Place, in, command string) string {
@@ -176,12 +176,9 @@ func TestJailEndsAll(t *testing.T) {
 		t.Fatal(err)
 	}
 	marker := strconv.Itoa(os.Getpid()) + "1"
-	began := time.Now()
+	// If it were waited for what goes on, it would not be done in time.
 	if _, err := j.Run(context.Background(), daemons(marker)+"echo done", time.Minute, nil); err != nil {
 		t.Error(err)
-	}
-	if took := time.Since(began); took > 30*time.Second {
-		t.Errorf("it was waited for what went on: %v", took)
 	}
 	if !alive(t, marker) {
 		t.Error("nothing was left running, so nothing is tested")
@@ -201,8 +198,8 @@ func TestRunLate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = j.Run(context.Background(), "echo started; trap '' TERM INT; "+daemons(marker)+"while :; do sleep 1000."+marker+"; done", time.Second, nil)
-	if err == nil || !strings.Contains(err.Error(), "not done within 1s") || !strings.Contains(err.Error(), "started") {
+	_, err = j.Run(context.Background(), "echo started; trap '' TERM INT; "+daemons(marker)+"while :; do sleep 1000."+marker+"; done", 3*time.Second, nil)
+	if err == nil || !strings.Contains(err.Error(), "not done within 3s") || !strings.Contains(err.Error(), "started") {
 		t.Errorf("error %v", err)
 	}
 	if alive(t, marker) {
@@ -326,7 +323,7 @@ func TestKilled(t *testing.T) {
 	for lines := bufio.NewScanner(out); cgroup == "" && lines.Scan(); {
 		_, _ = fmt.Sscanf(lines.Text(), "cgroup %s", &cgroup)
 	}
-	for end := time.Now().Add(20 * time.Second); !alive(t, marker) && time.Now().Before(end); {
+	for end := time.Now().Add(time.Minute); !alive(t, marker) && time.Now().Before(end); {
 		time.Sleep(10 * time.Millisecond)
 	}
 	if !alive(t, marker) || !isDir(cgroup) {
@@ -334,7 +331,7 @@ func TestKilled(t *testing.T) {
 	}
 	_ = unix.Kill(cmd.Process.Pid, unix.SIGKILL)
 	_ = cmd.Wait()
-	for end := time.Now().Add(20 * time.Second); alive(t, marker) || isDir(cgroup); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); alive(t, marker) || isDir(cgroup); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("after the kill: a process is there: %t; the control group %s is there: %t", alive(t, marker), cgroup, isDir(cgroup))
 		}

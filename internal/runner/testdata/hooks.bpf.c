@@ -6,7 +6,7 @@
 static __always_inline void work(void)
 {
 #ifdef HEAD
-	for (int i = 0; i < 20; i++)
+	for (int i = 0; i < 100; i++)
 		bpf_ktime_get_ns();
 #endif
 }

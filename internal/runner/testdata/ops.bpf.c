@@ -18,7 +18,7 @@ SEC("struct_ops") __u32 BPF_PROG(undo_cwnd, struct sock *sk) { return 10; }
 SEC("struct_ops") void BPF_PROG(on_ack, struct sock *sk, __u32 ack, __u32 acked)
 {
 #ifdef HEAD
-	for (int i = 0; i < 20; i++)
+	for (int i = 0; i < 100; i++)
 		bpf_ktime_get_ns();
 #endif
 }

@@ -15,7 +15,7 @@ struct sched_ext_ops {
 SEC("struct_ops") void BPF_PROG(on_running, struct task_struct *p)
 {
 #ifdef HEAD
-	for (int i = 0; i < 20; i++)
+	for (int i = 0; i < 100; i++)
 		bpf_ktime_get_ns();
 #endif
 }
