@@ -264,7 +264,7 @@ func (c Command) newSampling(f profileFlags, event string) (_ *sampling, err err
 			_ = s.users.Close()
 		}
 	}()
-	o := profile.Options{Event: event, Period: time.Second / time.Duration(f.freq), Start: time.Now()}
+	o := profile.Options{Event: event, Period: time.Second / time.Duration(f.freq), Start: time.Now(), Addresses: f.format == "pprof"}
 	if f.offCPU {
 		o.Type, o.Period = profile.OffCPU, 0
 	}

@@ -18,6 +18,7 @@ type Kernel interface {
 type Users interface {
 	Process(pid int) error
 	Frames(pid int, addr uint64) []symbol.Frame
+	Where(pid int, addr uint64) (*symbol.Segment, uint64)
 }
 
 // Options say what a profile is of, and how much of it is kept.
@@ -29,6 +30,8 @@ type Options struct {
 	// Stacks bounds how many different ones are kept; 0 is 262,144, of some 200 bytes each. When half are taken, stacks
 	// of different processes are added up as one.
 	Stacks int
+	// Addresses keeps each address for itself, as disassembling needs.
+	Addresses bool
 }
 
 // A Sample is one moment of a thread, in addresses, innermost first.
@@ -58,15 +61,18 @@ type Collector struct {
 }
 
 // places are addresses that were named before.
-type places map[uint64]place
+type places map[uint64]named
 
-type place struct {
+type named struct {
 	frames   []symbol.Frame // with their offsets
 	location *Location
 }
 
 // A locationKey tells locations apart: what the machine ran, and what was inlined there.
-type locationKey struct{ inner, outer symbol.Frame }
+type locationKey struct {
+	inner, outer symbol.Frame
+	place
+}
 
 const (
 	defaultStacks = 1 << 18
@@ -74,6 +80,9 @@ const (
 	// maxPlaces bounds what is remembered of addresses, which it only saves time to remember.
 	// Stacks that were walked wrongly have ever new ones.
 	maxPlaces = 1 << 18
+	// maxLocations bounds what stacks are made of. Programs that are built and run once each have
+	// ever new ones; from there on they are not kept.
+	maxLocations = 1 << 18
 )
 
 // NewCollector is ready for samples. Kernel may be nil where nobody may read its symbols.
@@ -121,6 +130,10 @@ func (c *Collector) sum(s *Sample) {
 	}
 	pid, stack := s.PID, c.stack
 	comm := s.Comm
+	if len(c.byID) >= maxLocations && slices.ContainsFunc(stack, func(l *Location) bool { return l.Frames[0] == notKept }) {
+		c.coarse++
+		pid, stack = 0, []*Location{c.location([]symbol.Frame{notKept}, place{})}
+	}
 	found := c.find(pid, comm, stack)
 	if found == nil && len(c.stacks) >= c.options.Stacks/2 {
 		pid = 0
@@ -128,7 +141,7 @@ func (c *Collector) sum(s *Sample) {
 	}
 	if found == nil && len(c.stacks) >= c.options.Stacks {
 		c.coarse++
-		stack = []*Location{c.location([]symbol.Frame{notKept})}
+		stack = []*Location{c.location([]symbol.Frame{notKept}, place{})}
 		if len(c.stacks) >= c.options.Stacks+maxNames { // threads call themselves what they like
 			comm = "[others]"
 		}
@@ -163,7 +176,7 @@ func (c *Collector) stackOf(key string) []*Location {
 	return stack
 }
 
-func (c *Collector) kernelPlace(addr uint64, isReturn bool) place {
+func (c *Collector) kernelPlace(addr uint64, isReturn bool) named {
 	p, ok := c.inKernel[addr]
 	if ok {
 		return p
@@ -175,12 +188,16 @@ func (c *Collector) kernelPlace(addr uint64, isReturn bool) place {
 	if len(c.inKernel) >= maxPlaces {
 		clear(c.inKernel)
 	}
-	p = place{frames, c.location(frames)}
+	var at place
+	if c.options.Addresses {
+		at.addr = before(addr, isReturn)
+	}
+	p = named{frames, c.location(frames, at)}
 	c.inKernel[addr] = p
 	return p
 }
 
-func (c *Collector) userPlace(pid uint32, addr uint64, isReturn bool) place {
+func (c *Collector) userPlace(pid uint32, addr uint64, isReturn bool) named {
 	known := c.processes[pid]
 	p, ok := known[addr]
 	if ok {
@@ -192,7 +209,11 @@ func (c *Collector) userPlace(pid uint32, addr uint64, isReturn bool) place {
 		_ = c.users.Process(int(pid)) // while it is there
 	}
 	frames := c.users.Frames(int(pid), before(addr, isReturn))
-	p = place{frames, c.location(frames)}
+	var at place
+	if c.options.Addresses {
+		at.segment, at.addr = c.users.Where(int(pid), before(addr, isReturn))
+	}
+	p = named{frames, c.location(frames, at)}
 	if c.held++; c.held > maxPlaces {
 		clear(c.processes)
 		c.held, known = 1, places{}
@@ -211,21 +232,25 @@ func before(addr uint64, isReturn bool) uint64 {
 	return addr
 }
 
-// location is the one with these frames. How far into a function a place is makes no difference.
-func (c *Collector) location(frames []symbol.Frame) *Location {
+// location is the one with these frames, and at this place. How far into a function it is makes no
+// difference.
+func (c *Collector) location(frames []symbol.Frame, at place) *Location {
 	plain := func(f symbol.Frame) symbol.Frame {
 		f.Offset = 0
 		return f
 	}
-	key := locationKey{plain(frames[0]), plain(frames[len(frames)-1])}
+	key := locationKey{plain(frames[0]), plain(frames[len(frames)-1]), at}
 	if l := c.locations[key]; l != nil {
 		return l
+	}
+	if len(c.byID) >= maxLocations && frames[0] != notKept {
+		return c.location([]symbol.Frame{notKept}, place{})
 	}
 	own := make([]symbol.Frame, len(frames))
 	for i, f := range frames {
 		own[i] = plain(f)
 	}
-	l := &Location{id: uint32(len(c.byID)), Frames: own}
+	l := &Location{id: uint32(len(c.byID)), Frames: own, place: at}
 	c.locations[key] = l
 	c.byID = append(c.byID, l)
 	return l

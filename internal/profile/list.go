@@ -19,7 +19,7 @@ func (c *Collector) List(s *Sample) string {
 		fmt.Fprintf(&b, " waited %v", s.Off.Round(time.Microsecond))
 	}
 	b.WriteByte('\n')
-	section := func(title string, stack []uint64, from int, at func(addr uint64, isReturn bool) place) {
+	section := func(title string, stack []uint64, from int, at func(addr uint64, isReturn bool) named) {
 		if from == len(stack) {
 			return
 		}
@@ -39,7 +39,7 @@ func (c *Collector) List(s *Sample) string {
 		}
 	}
 	section("Kernel", s.Kernel, c.asleep(s), c.kernelPlace)
-	section("Userspace", s.User, 0, func(addr uint64, isReturn bool) place { return c.userPlace(s.PID, addr, isReturn) })
+	section("Userspace", s.User, 0, func(addr uint64, isReturn bool) named { return c.userPlace(s.PID, addr, isReturn) })
 	b.WriteByte('\n')
 	return b.String()
 }

@@ -9,7 +9,8 @@ import (
 )
 
 // Pprof writes the format of `go tool pprof` (profile.proto, compressed). Functions have the files
-// and lines that their debug information names, so that `list` and `weblist` find sources.
+// and lines that their debug information names, so that `list` and `weblist` find sources; code of
+// files has their addresses, so that `disasm` finds instructions.
 func Pprof(w io.Writer, p *Profile) error {
 	out := &pprof.Profile{
 		TimeNanos: p.Start.UnixNano(), DurationNanos: int64(p.Took),
@@ -26,7 +27,7 @@ func Pprof(w io.Writer, p *Profile) error {
 		out.Comments = append(out.Comments, lostText(p.Lost))
 	}
 	c := converter{
-		out: out, mappings: map[string]*pprof.Mapping{}, functions: map[function]*pprof.Function{}, locations: map[*Location]*pprof.Location{},
+		out: out, mappings: map[mappingKey]*mapping{}, functions: map[function]*pprof.Function{}, locations: map[*Location]*pprof.Location{},
 	}
 	for _, s := range p.Stacks {
 		sample := &pprof.Sample{
@@ -49,19 +50,40 @@ func Pprof(w io.Writer, p *Profile) error {
 // A converter gives what is the same one number.
 type converter struct {
 	out       *pprof.Profile
-	mappings  map[string]*pprof.Mapping
+	mappings  map[mappingKey]*mapping
 	functions map[function]*pprof.Function
 	locations map[*Location]*pprof.Location
 }
 
 type function struct{ name, file string }
 
+// A mappingKey is code of a file, or another module.
+type mappingKey struct {
+	segment *symbol.Segment
+	module  string
+}
+
+// A mapping has what the addresses of its file are moved by.
+type mapping struct {
+	*pprof.Mapping
+	moved uint64
+}
+
 func (c *converter) location(l *Location) *pprof.Location {
 	if known := c.locations[l]; known != nil {
 		return known
 	}
-	last := l.Frames[len(l.Frames)-1]
-	to := &pprof.Location{ID: uint64(len(c.out.Location) + 1), Mapping: c.mapping(last.Module)}
+	m := c.mapping(l)
+	to := &pprof.Location{ID: uint64(len(c.out.Location) + 1), Mapping: m.Mapping}
+	if l.addr != 0 {
+		to.Address = l.addr + m.moved
+		if l.segment == nil { // the kernel's and of programs in it: all that is known of their ends
+			if m.Limit == 0 || to.Address < m.Start {
+				m.Start = to.Address
+			}
+			m.Limit = max(m.Limit, to.Address+1)
+		}
+	}
 	for _, f := range l.Frames {
 		to.Line = append(to.Line, pprof.Line{Function: c.function(f), Line: int64(f.Line)})
 	}
@@ -82,14 +104,35 @@ func (c *converter) function(f symbol.Frame) *pprof.Function {
 }
 
 // mapping stands for a module. That all of it has names already keeps pprof from looking for it.
-func (c *converter) mapping(module string) *pprof.Mapping {
-	if known := c.mappings[module]; known != nil {
+func (c *converter) mapping(l *Location) *mapping {
+	key := mappingKey{l.segment, l.Frames[len(l.Frames)-1].Module}
+	if known := c.mappings[key]; known != nil {
 		return known
 	}
-	to := &pprof.Mapping{
-		ID: uint64(len(c.out.Mapping) + 1), File: visible(module), HasFunctions: true, HasFilenames: true, HasLineNumbers: true, HasInlineFrames: true,
+	to := &mapping{Mapping: &pprof.Mapping{
+		ID: uint64(len(c.out.Mapping) + 1), File: visible(key.module), HasFunctions: true, HasFilenames: true, HasLineNumbers: true, HasInlineFrames: true,
+	}}
+	if s := key.segment; s != nil {
+		to.moved = c.room(s)
+		to.Start, to.Limit, to.Offset, to.BuildID = s.Start+to.moved, s.Limit+to.moved, s.Offset, s.BuildID
 	}
-	c.mappings[module] = to
-	c.out.Mapping = append(c.out.Mapping, to)
+	c.mappings[key] = to
+	c.out.Mapping = append(c.out.Mapping, to.Mapping)
 	return to
+}
+
+// room is how far code has to be moved so that it lies on no other's: files count from 0, most of
+// them, and pprof knows instructions by their address.
+func (c *converter) room(s *symbol.Segment) (moved uint64) {
+	const step = 1 << 32
+	for again := true; again; {
+		again = false
+		for _, o := range c.mappings {
+			if s.Start+moved < o.Limit && o.Start < s.Limit+moved {
+				moved = o.Limit/step*step + step
+				again = true
+			}
+		}
+	}
+	return moved
 }

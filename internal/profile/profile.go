@@ -43,10 +43,19 @@ type Stack struct {
 	Value     int64       // ns: on a CPU, or off it
 }
 
-// A Location is a place in machine code. Places on the same lines of the same functions are one.
+// A Location is a place in machine code. Places on the same lines of the same functions are one, unless
+// their addresses were asked for.
 type Location struct {
 	id     uint32
 	Frames []symbol.Frame // innermost first: all but the last are inlined
+	place
+}
+
+// A place is an address: of a file's code as the file counts, of the kernel's as it is. Zero: it was
+// not asked for, or nobody knows.
+type place struct {
+	addr    uint64
+	segment *symbol.Segment // of a file
 }
 
 // Value is the sum of all stacks, in ns.

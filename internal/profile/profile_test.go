@@ -11,11 +11,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	pprof "github.com/google/pprof/profile"
 
 	"github.com/org/ebpf-bench-gate/internal/symbol"
 )
@@ -63,6 +65,21 @@ type users struct {
 
 func (u *users) Process(pid int) error                    { u.looked = append(u.looked, pid); return nil }
 func (u *users) Frames(_ int, addr uint64) []symbol.Frame { return u.book.Frames(addr) }
+func (u *users) Where(_ int, addr uint64) (*symbol.Segment, uint64) {
+	switch {
+	case addr >= stripped && addr < stripped+0x100:
+		return &library, addr - stripped + library.Start
+	case addr >= start && addr < jitted:
+		return &busy, addr - start + busy.Start
+	}
+	return nil, 0
+}
+
+// Both files count from the same address, as most do.
+var (
+	busy    = symbol.Segment{File: "/usr/bin/busy", BuildID: "c0ffee", Start: 0x1000, Limit: 0x3000, Offset: 0x1000}
+	library = symbol.Segment{File: "/usr/lib/lib.so", Start: 0x1000, Limit: 0x2000, Offset: 0x1000}
+)
 
 const (
 	start = 0x1000 + 0x100*iota
@@ -419,3 +436,74 @@ func BenchmarkAdd(b *testing.B) {
 		c.Add(&all[i%len(all)])
 	}
 }
+
+// TestPprofAddresses has each address for itself, in mappings that do not overlap, though files count
+// their addresses alike.
+func TestPprofAddresses(t *testing.T) {
+	c, _ := collector(Options{Addresses: true})
+	for _, addrs := range [][]uint64{{loop + 1}, {loop + 2, start + 0x10}, {stripped + 5}, {jitted}} {
+		c.Add(&Sample{PID: 7, Comm: "busy", User: addrs})
+	}
+	c.Add(&Sample{PID: 7, Comm: "busy", Kernel: []uint64{enter + 9, program + 3}})
+	var out bytes.Buffer
+	if err := Pprof(&out, c.Profile()); err != nil {
+		t.Fatal(err)
+	}
+	p, err := pprof.Parse(&out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string][]uint64{}
+	for _, l := range p.Location {
+		m := l.Mapping
+		got[m.File] = append(got[m.File], l.Address-m.Start+m.Offset)
+		if l.Address != 0 && (l.Address < m.Start || l.Address >= m.Limit) {
+			t.Errorf("%#x is not in %+v", l.Address, m)
+		}
+		if want := map[string]string{"/usr/bin/busy": "c0ffee"}[m.File]; m.BuildID != want {
+			t.Errorf("%s has build id %q", m.File, m.BuildID)
+		}
+		for _, o := range p.Mapping {
+			if o != m && m.Limit > 0 && o.Limit > 0 && m.Start < o.Limit && o.Start < m.Limit {
+				t.Errorf("%+v lies on %+v", m, o)
+			}
+		}
+	}
+	for _, all := range got {
+		slices.Sort(all)
+	}
+	want := map[string][]uint64{
+		"/usr/bin/busy": {0x1000 + 0xf, 0x1000 + 0x101, 0x1000 + 0x102}, "/usr/lib/lib.so": {0x1005}, "": {0},
+		"[kernel]": {0}, "bpf_prog_6deef7357e7b4530_fun_xdp": {0},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// TestLocationsAreBounded runs ever new programs: what is kept does not grow with them.
+func TestLocationsAreBounded(t *testing.T) {
+	c := NewCollector(nil, &strangers{}, Options{Stacks: 100})
+	for i := range maxLocations + 5000 {
+		c.Add(&Sample{PID: uint32(i), Comm: "new", User: []uint64{uint64(i)}})
+		c.Exit(uint32(i))
+	}
+	if n := len(c.byID); n > maxLocations+1 {
+		t.Errorf("%d locations, at most %d", n, maxLocations)
+	}
+	if n := len(c.stacks); n > 100+maxNames+1 {
+		t.Errorf("%d stacks", n)
+	}
+	if p := c.Profile(); p.Count() != maxLocations+5000 || p.Coarse != maxLocations+5000-100 {
+		t.Errorf("%d samples, %d without their stacks", p.Count(), p.Coarse)
+	}
+}
+
+// strangers are processes each of whose functions is in a file of its own.
+type strangers struct{}
+
+func (strangers) Process(int) error { return nil }
+func (strangers) Frames(pid int, _ uint64) []symbol.Frame {
+	return []symbol.Frame{{Function: "main", Module: fmt.Sprint("/tmp/", pid), Kind: symbol.KindUser}}
+}
+func (strangers) Where(int, uint64) (*symbol.Segment, uint64) { return nil, 0 }

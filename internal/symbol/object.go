@@ -32,6 +32,8 @@ type object struct {
 	sought bool // lines were looked for
 	debug  *debugFile
 	weight int64 // bytes held
+	// segments stay when the rest is forgotten: others tell code apart by them.
+	segments []*Segment
 
 	cache  map[uint64][]Frame
 	cached int64  // of the weight
@@ -68,6 +70,9 @@ func (o *object) load() {
 			if p.Type == elf.PT_LOAD {
 				o.loads = append(o.loads, p.ProgHeader)
 			}
+		}
+		if o.segments == nil {
+			o.segments = newSegments(o.path, file)
 		}
 		return nil
 	})
