@@ -74,9 +74,10 @@ var figures = []figure{
 	},
 	{
 		"kernel",
-		"The real command on the example, v2 against v3, with its three benchmarks of 256 packets and less: compiling, the " +
-			"boot of Debian's kernel in an emulated CPU, measuring and the report. Five times, of which the median; one before " +
-			"them may fetch the kernel. Two kernels boot side by side.",
+		"The real command on the example, v2 against v3, with its three benchmarks of 256 packets and less: compiling, " +
+			"Debian's kernel in an emulated CPU, from the snapshot that the first run took of it, measuring and the report. " +
+			"Five times, of which the median, after that first one; one before it may fetch the kernel. Two kernels run side " +
+			"by side.",
 		kernel, true,
 	},
 	{

@@ -25,23 +25,37 @@ func kernel(l *lab) ([]row, error) {
 	if _, err := exec.LookPath("qemu-system-x86_64"); err != nil {
 		return nil, errors.New("qemu-system-x86_64 is not installed")
 	}
+	cache, err := os.MkdirTemp("", "gate-bench-kernel-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(cache)
+	snapshots, err := ownSnapshots(cache)
+	if err != nil {
+		return nil, err
+	}
 	var rows []row
 	var alone float64
 	for _, kernels := range []string{"6.12", "6.1,6.12"} {
-		var took, booted []float64
-		var first map[string][2]float64
+		if _, err := l.kernelRun(kernels, cache); err != nil { // which may fetch the kernel
+			return nil, err
+		}
+		if err := os.RemoveAll(snapshots); err != nil {
+			return nil, err
+		}
+		cold, err := l.kernelRun(kernels, cache)
+		if err != nil {
+			return nil, err
+		}
+		var took, began []float64
 		equal := 0
-		for i := range runs + 1 {
-			r, err := l.kernelRun(kernels)
+		for range runs {
+			r, err := l.kernelRun(kernels, cache)
 			if err != nil {
 				return nil, err
 			}
-			if i == 0 { // which may fetch the kernel
-				first = r.numbers
-				continue
-			}
-			took, booted = append(took, r.took), append(booted, r.booted)
-			if maps.Equal(first, r.numbers) {
+			took, began = append(took, r.took), append(began, r.began)
+			if maps.Equal(cold.numbers, r.numbers) {
 				equal++
 			}
 		}
@@ -49,7 +63,7 @@ func kernel(l *lab) ([]row, error) {
 		r := row{
 			what:     fmt.Sprintf("gate run --kernel %s, from the command to its end", kernels),
 			measured: fmt.Sprintf("%.2f s", seconds),
-			beside:   fmt.Sprintf("the guest begins to measure after %.2f s", stats.Median(booted)),
+			beside:   fmt.Sprintf("the guest begins to measure after %.2f s", stats.Median(began)),
 			target:   fmt.Sprintf("< %.0f s", target), met: meets(seconds < target),
 		}
 		if kernels == "6.12" {
@@ -58,24 +72,45 @@ func kernel(l *lab) ([]row, error) {
 			r.target, r.met, r.ratio = "", "", fmt.Sprintf("%.1f× 6.12 alone", seconds/alone)
 		}
 		rows = append(rows, r, row{
-			what: fmt.Sprintf("exact numbers equal to the digit, of %d", len(first)), measured: fmt.Sprintf("%d of %d runs", equal, runs),
+			what:     "the first such run, which boots and takes the snapshot",
+			measured: fmt.Sprintf("%.2f s", cold.took),
+			beside:   fmt.Sprintf("the guest begins to measure after %.2f s", cold.began),
+		}, row{
+			what: fmt.Sprintf("exact numbers equal to the first run's to the digit, of %d", len(cold.numbers)), measured: fmt.Sprintf("%d of %d runs", equal, runs),
 			target: "all", met: meets(equal == runs),
 		})
 	}
 	return rows, nil
 }
 
+// ownSnapshots makes of a directory a cache with the user's kernels and without the
+// user's snapshots, and returns where there will be some.
+func ownSnapshots(cache string) (string, error) {
+	user, err := os.UserCacheDir()
+	if err != nil {
+		return "", err
+	}
+	kernels := filepath.Join(user, "ebpf-bench-gate", "kernels")
+	own := filepath.Join(cache, "ebpf-bench-gate")
+	for _, dir := range []string{kernels, own} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return "", err
+		}
+	}
+	return filepath.Join(own, "snapshots"), os.Symlink(kernels, filepath.Join(own, "kernels"))
+}
+
 // A kernelRun is one command: its time and that until the last guest began to
 // measure, in seconds, and the exact numbers of its reports.
 type kernelRun struct {
-	took, booted float64
-	numbers      map[string][2]float64
+	took, began float64
+	numbers     map[string][2]float64
 }
 
-// begun is the line that tells that a guest has booted.
+// begun is the line that tells that a guest begins to measure.
 var begun = regexp.MustCompile(`(?m)^ *([0-9.]+)s  kernel \S+: set up$`)
 
-func (l *lab) kernelRun(kernels string) (r kernelRun, err error) {
+func (l *lab) kernelRun(kernels, cache string) (r kernelRun, err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return r, err
@@ -86,6 +121,7 @@ func (l *lab) kernelRun(kernels string) (r kernelRun, err error) {
 	}
 	cmd := exec.CommandContext(l.ctx, gate, "run", "-v", "--kernel", kernels, "--no-store", "--format", "json",
 		"--config", filepath.Join(example, config.FileName), "--base", filepath.Join(example, "v2_fizzbuzz.bpf.c"), filepath.Join(example, "v3_fibonacci.bpf.c"))
+	cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+cache)
 	var out, told bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &told
 	start := time.Now()
@@ -99,7 +135,7 @@ func (l *lab) kernelRun(kernels string) (r kernelRun, err error) {
 		if err != nil {
 			return r, err
 		}
-		r.booted = max(r.booted, at)
+		r.began = max(r.began, at)
 	}
 	r.numbers, err = exactNumbers(out.Bytes())
 	return r, err
