@@ -33,6 +33,7 @@ var files = []struct{ name, format string }{
 	{"google.json", "google"},
 	{"gungraun.json", "gungraun"},
 	{"gungraun.txt", "gungraun"},
+	{"gungraun-0.20.txt", "gungraun"},
 	{"hyperfine.json", "hyperfine"},
 	{"iai.txt", "gungraun"},
 	{"jmh.json", "jmh"},

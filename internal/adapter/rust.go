@@ -67,7 +67,7 @@ func (w *walker) libtest() {
 }
 
 var (
-	iaiLine  = regexp.MustCompile(`^ +([A-Z][A-Za-z0-9+ ]*): +([\d,.]+)(?:\|\S+.*| *\(.*\)| *)$`)
+	iaiLine  = regexp.MustCompile(`^ +([A-Z][A-Za-z0-9+ -]*): +([\d,.]+)(?:\|\S+.*| *\(.*\)| *)$`)
 	iaiShape = regexp.MustCompile(`(?m)^\S.*\n(  =+.*\n)?  Instructions: +[\d,]`)
 )
 
@@ -151,8 +151,13 @@ func (w *walker) gungraun() {
 	}
 	for _, n := range all {
 		m := tally(cmp.Or(gungraunNames[n.name], n.name), "count")
-		if n.name == "SysTime" || n.name == "SysCpuTime" {
+		switch {
+		case n.name == "SysTime" || n.name == "SysCpuTime":
 			m = figure(n.name, "nsec", bench.Lower)
+		case n.name == "L1HitRate":
+			m.unit, m.better = "%", bench.Higher
+		case strings.HasSuffix(n.name, "Rate"): // a hit further away is a miss nearer by
+			m.unit = "%"
 		}
 		w.addResult(bench.Result{Benchmark: name, Program: module}, m, n.value)
 	}
