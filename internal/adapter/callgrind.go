@@ -14,7 +14,8 @@ func isCallgrind(s shape) bool { return s.has(callgrindHead) }
 // memory, and the cycles that they would take.
 func readCallgrind(s *source) {
 	command := ""
-	var events, summary, totals []string
+	var events []string
+	var summary, totals []eventCost
 	s.lines(func(line string) {
 		key, value, ok := strings.Cut(line, ":")
 		if !ok {
@@ -39,14 +40,13 @@ func readCallgrind(s *source) {
 	}
 	name := s.single(command, "callgrind")
 	cost := map[string]float64{}
-	for i, text := range totals {
-		v := s.number(text)
-		cost[events[i]] = v
-		if events[i] == "Ir" {
-			s.add(name, tally("instructions", "count"), v)
+	for _, c := range totals {
+		cost[c.event] = c.value
+		if c.event == "Ir" {
+			s.add(name, tally("instructions", "count"), c.value)
 			continue
 		}
-		s.add(name, tally(events[i], "count"), v)
+		s.add(name, tally(c.event, "count"), c.value)
 	}
 	if _, simulated := cost["I1mr"]; !simulated {
 		return
@@ -60,14 +60,25 @@ func readCallgrind(s *source) {
 	s.add(name, tally("estimated-cycles", "count"), all-first+5*(first-last)+35*last)
 }
 
-// costs are the numbers of a line, one an event; those left out at its end are 0.
-func (s *source) costs(events []string, value string) []string {
-	costs := strings.Fields(value)
-	if len(costs) > len(events) || len(events) > 100 {
-		s.fail("%d costs of %d events", len(costs), len(events))
+// An eventCost is how often an event happened.
+type eventCost struct {
+	event string
+	value float64
+}
+
+// costs are the numbers of a line, one for each of the events that the file named last;
+// those left out at its end are 0.
+func (s *source) costs(events []string, line string) []eventCost {
+	numbers := strings.Fields(line)
+	if len(numbers) > len(events) || len(events) > 100 {
+		s.fail("%d costs of %d events", len(numbers), len(events))
 	}
-	for len(costs) < len(events) {
-		costs = append(costs, "0")
+	costs := make([]eventCost, len(events))
+	for i, event := range events {
+		costs[i].event = event
+		if i < len(numbers) {
+			costs[i].value = s.number(numbers[i])
+		}
 	}
 	return costs
 }
