@@ -4,7 +4,7 @@ GO ?= go
 LINT := $(GO) tool -modfile=tools.mod golangci-lint
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-kernels test-action build bench statistics lint setup clean
+.PHONY: help demo test test-kernels test-action test-servers build bench statistics lint setup clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -24,6 +24,9 @@ test-kernels: ## run the kernel tests on Linux 6.12 and 6.1, in virtual machines
 
 test-action: ## test the GitHub Action with a real Docker engine, workflow runner and forge
 	@scripts/test-action.sh
+
+test-servers: ## test stores and pushes with servers of Google's and Azure's protocols and a push gateway
+	@scripts/test-servers.sh
 
 build: ## build bin/gate, static
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/gate ./cmd/gate

@@ -5,8 +5,10 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -143,5 +145,74 @@ func TestGateway(t *testing.T) {
 	}
 	if label("") != "@base64/=" {
 		t.Error("an empty label would be no part of the path")
+	}
+}
+
+// Prometheus's own gateway takes what it is sent, shows it with the run's labels, and
+// replaces what it had of the same branch and testbed, and of no other.
+func TestRealGateway(t *testing.T) {
+	program, err := exec.LookPath("prometheus-pushgateway")
+	if err != nil {
+		t.Skip("no prometheus-pushgateway in PATH; make test-servers fetches it")
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	l.Close()
+	cmd := exec.CommandContext(t.Context(), program, "--web.listen-address="+address)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	for {
+		c, err := net.Dial("tcp", address)
+		if err == nil {
+			c.Close()
+			break
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	var want []string
+	for i, change := range []func(*bench.Run){
+		func(*bench.Run) {},
+		func(r *bench.Run) { r.Revision.Branch = "" },
+		func(r *bench.Run) { r.Testbed.Name = "größe / #1" },
+		func(r *bench.Run) { r.Results = r.Results[:1] }, // in place of the first
+	} {
+		run := testRun()
+		change(run)
+		if err := (Gateway{URL: "http://" + address, Job: "gate"}).Push(t.Context(), run); err != nil {
+			t.Fatalf("run %d: %v", i, err)
+		}
+		if i > 0 {
+			want = append(want, run.Revision.Branch+" "+run.Testbed.Name)
+		}
+	}
+	answer, err := http.Get("http://" + address + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	var parser expfmt.TextParser
+	families, err := parser.TextToMetricFamilies(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string][]float64{}
+	for _, m := range families["ebpf_bench_value"].GetMetric() {
+		labels := map[string]string{}
+		for _, l := range m.Label {
+			labels[l.GetName()] = l.GetValue()
+		}
+		of := labels["branch"] + " " + labels["testbed"]
+		got[of] = append(got[of], m.GetGauge().GetValue())
+	}
+	if len(got) != len(want) || len(got[want[0]]) != 2 || len(got[want[1]]) != 2 || len(got[want[2]]) != 1 || got[want[2]][0] != 20 {
+		t.Errorf("the gateway has %v of %q", got, want)
 	}
 }

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -73,7 +74,9 @@ func (b *bucket) create(ctx context.Context, key string, data []byte) error {
 	if err := fits(key); err != nil {
 		return err
 	}
-	return cloudError(b.WriteAll(ctx, key, data, &blob.WriterOptions{ContentType: contentType(key), IfNotExist: true, MaxConcurrency: 1}))
+	// Not WriteAll: what Azure refuses panics there (gocloud.dev v0.47.0, azureblob's
+	// writer closes a pipe that it no longer has).
+	return cloudError(b.Upload(ctx, key, bytes.NewReader(data), &blob.WriterOptions{ContentType: contentType(key), IfNotExist: true, MaxConcurrency: 1}))
 }
 
 // fits tells that a key is one that every cloud takes.

@@ -11,6 +11,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"mime"
+	"mime/multipart"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -85,10 +87,13 @@ func (g *googleServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer g.mu.Unlock()
 	const list, upload = "/storage/v1/b/runs/o", "/upload/storage/v1/b/runs/o"
 	path, q := r.URL.Path, r.URL.Query()
-	body, _ := io.ReadAll(r.Body)
-	name := q.Get("name")
 	switch {
-	case path == upload && r.Method == http.MethodPost:
+	case path == upload && r.Method == http.MethodPost && q.Get("uploadType") == "multipart":
+		name, body, err := multiparts(r)
+		if err != nil {
+			w.WriteHeader(http.StatusBadRequest)
+			return
+		}
 		if _, there := g.objects[name]; there && q.Get("ifGenerationMatch") == "0" {
 			w.WriteHeader(http.StatusPreconditionFailed)
 			return
@@ -126,7 +131,7 @@ func (g *googleServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		json.NewEncoder(w).Encode(page)
 	default:
-		name, _ = url.PathUnescape(strings.TrimPrefix(r.URL.EscapedPath(), list+"/"))
+		name, _ := url.PathUnescape(strings.TrimPrefix(r.URL.EscapedPath(), list+"/"))
 		data, there := g.objects[name]
 		switch {
 		case !there:
@@ -140,6 +145,28 @@ func (g *googleServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// multiparts are the name and the content of an upload.
+func multiparts(r *http.Request) (string, []byte, error) {
+	kind, with, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil || kind != "multipart/related" {
+		return "", nil, fmt.Errorf("%s: %w", kind, err)
+	}
+	parts := multipart.NewReader(r.Body, with["boundary"])
+	var about struct{ Name string }
+	part, err := parts.NextPart()
+	if err == nil {
+		err = json.NewDecoder(part).Decode(&about)
+	}
+	if err != nil || about.Name == "" {
+		return "", nil, fmt.Errorf("no name: %w", err)
+	}
+	if part, err = parts.NextPart(); err != nil {
+		return "", nil, err
+	}
+	body, err := io.ReadAll(part)
+	return about.Name, body, err
+}
+
 // everywhere runs a test with a store of each kind.
 func everywhere(t *testing.T, f func(t *testing.T, s *Store)) {
 	t.Run("directory", func(t *testing.T) { f(t, newStore(t)) })
@@ -151,6 +178,8 @@ func everywhere(t *testing.T, f func(t *testing.T, s *Store)) {
 		t.Setenv("STORAGE_EMULATOR_HOST", server.URL)
 		f(t, open(t, "gs://runs/some/prefix"))
 	})
+	t.Run("fake-gcs-server", func(t *testing.T) { f(t, open(t, fakeGCS(t)+"/some/prefix")) })
+	t.Run("azurite", func(t *testing.T) { f(t, open(t, azurite(t, "/some/prefix"))) })
 }
 
 func TestEverywhere(t *testing.T) {
@@ -491,6 +520,14 @@ func TestTwoHundredWriters(t *testing.T) {
 	t.Run("s3", func(t *testing.T) {
 		server := newS3(t)
 		twoHundred(t, open(t, server.where("")), server.where(""))
+	})
+	t.Run("fake-gcs-server", func(t *testing.T) {
+		where := fakeGCS(t)
+		twoHundred(t, open(t, where), where)
+	})
+	t.Run("azurite", func(t *testing.T) {
+		where := azurite(t, "")
+		twoHundred(t, open(t, where), where)
 	})
 }
 
