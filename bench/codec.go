@@ -39,6 +39,15 @@ func Encode(w io.Writer, r *Run) error {
 	return e.Encode(r)
 }
 
+// Marshal is [Encode] in one line, as runs are stored: a third of the text of a large one
+// is its indents.
+func Marshal(r *Run) ([]byte, error) {
+	if err := r.Check(); err != nil {
+		return nil, fmt.Errorf("encode run: %w", err)
+	}
+	return json.Marshal(r)
+}
+
 // Decode reads one run and checks it. Unknown fields are ignored, since a minor
 // addition does not change the schema; a higher schema is [ErrFuture]; data
 // after the run is an error, as is a number that is not finite.

@@ -108,8 +108,9 @@ func spacious() {
 
 // chronicles sorts runs by branch and testbed, which have no history in common.
 func chronicles(entries []store.Entry) []chronicle {
-	of := map[[2]string][]store.Entry{}
-	for _, e := range entries {
+	of := map[[2]string][]*store.Entry{}
+	for i := range entries {
+		e := &entries[i]
 		key := [2]string{e.Revision.Branch, e.Testbed.Slug()}
 		of[key] = append(of[key], e)
 	}

@@ -3,7 +3,6 @@ package cli
 import (
 	"bytes"
 	"cmp"
-	"compress/gzip"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -175,22 +174,18 @@ func importedRevision(cmd *cobra.Command, said, found bench.Revision) (bench.Rev
 	return said, nil
 }
 
-// writeRun writes a run to a file, compressed where its name says so.
+// writeRun writes a run to a file: as it is stored where its name ends so.
 func writeRun(file string, r *bench.Run) error {
+	if strings.HasSuffix(file, ".gz") {
+		packed, err := store.Encode(r)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(file, packed, 0o644)
+	}
 	var buf bytes.Buffer
 	if err := bench.Encode(&buf, r); err != nil {
 		return err
-	}
-	if strings.HasSuffix(file, ".gz") {
-		var packed bytes.Buffer
-		z := gzip.NewWriter(&packed)
-		if _, err := z.Write(buf.Bytes()); err != nil {
-			return err
-		}
-		if err := z.Close(); err != nil {
-			return err
-		}
-		buf = packed
 	}
 	return os.WriteFile(file, buf.Bytes(), 0o644)
 }

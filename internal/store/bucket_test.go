@@ -287,7 +287,11 @@ func TestIndex(t *testing.T) {
 				t.Fatalf("%s: %d runs of %d, %d read, want %d", what, len(entries), n, read, reads)
 			}
 			i := 0
-			for r := range Outlines(entries) {
+			var all []*Entry
+			for k := range entries {
+				all = append(all, &entries[k])
+			}
+			for r := range Outlines(all) {
 				if want := fmt.Sprintf("run-%d", i); r.ID != want || r.Results[0].Samples[0].Value != float64(i) || r.Revision.Branch != fmt.Sprintf("b%d", i%3) || r.Testbed != testRun(0, "", "lab").Testbed {
 					t.Fatalf("%s: outline %+v, want %s", what, r, want)
 				}

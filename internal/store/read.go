@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
-	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +17,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/klauspost/compress/gzip"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/semaphore"
 
@@ -64,11 +64,11 @@ func (e *Entry) Outline(r *bench.Run) {
 }
 
 // Outlines are the outlines of entries. Each is there until the next.
-func Outlines(entries []Entry) iter.Seq[*bench.Run] {
+func Outlines(entries []*Entry) iter.Seq[*bench.Run] {
 	return func(yield func(*bench.Run) bool) {
 		var r bench.Run
-		for i := range entries {
-			if entries[i].Outline(&r); !yield(&r) {
+		for _, e := range entries {
+			if e.Outline(&r); !yield(&r) {
 				return
 			}
 		}
@@ -108,8 +108,8 @@ func (f Filter) has(s spot) bool {
 type listing struct {
 	s        *Store
 	prefix   string
-	listed   map[string]candidate // by their keys
-	unread   map[string]candidate // those that were asked for and have no row yet
+	listed   map[string]*candidate // by their keys
+	unread   map[string]*candidate // those that were asked for and have no row yet
 	entries  []Entry
 	problems []Problem
 }
@@ -130,7 +130,7 @@ func (l *listing) problem(key string, err error) {
 // the object tell. An empty store has none. An error is that the store could not be
 // listed, and neither entries nor problems are all then.
 func (s *Store) List(ctx context.Context, f Filter) ([]Entry, []Problem, error) {
-	l := &listing{s: s, prefix: f.prefix(), listed: map[string]candidate{}, unread: map[string]candidate{}}
+	l := &listing{s: s, prefix: f.prefix(), listed: map[string]*candidate{}, unread: map[string]*candidate{}}
 	// Of all branches there are many runs sooner than of one: both are asked for at once.
 	index := func() ([]*segment, []string, error) { return s.segments(ctx) }
 	if f.Branch == "" {
@@ -142,11 +142,27 @@ func (s *Store) List(ctx context.Context, f Filter) ([]Entry, []Problem, error) 
 	if err := l.fill(ctx, index); err != nil {
 		return nil, nil, fmt.Errorf("list %s: %w", s, err)
 	}
-	slices.SortFunc(l.entries, func(a, b Entry) int {
+	slices.SortFunc(l.problems, func(a, b Problem) int { return strings.Compare(a.Path, b.Path) })
+	return oldestFirst(l.entries), l.problems, nil
+}
+
+// oldestFirst sorts entries, which are large, by moving each of them once.
+func oldestFirst(entries []Entry) []Entry {
+	if len(entries) == 0 {
+		return nil
+	}
+	order := make([]*Entry, len(entries))
+	for i := range entries {
+		order[i] = &entries[i]
+	}
+	slices.SortFunc(order, func(a, b *Entry) int {
 		return cmp.Or(a.Time.Compare(b.Time), strings.Compare(a.ID, b.ID), strings.Compare(a.key, b.key))
 	})
-	slices.SortFunc(l.problems, func(a, b Problem) int { return strings.Compare(a.Path, b.Path) })
-	return l.entries, l.problems, nil
+	sorted := make([]Entry, len(entries))
+	for i, e := range order {
+		sorted[i] = *e
+	}
+	return sorted
 }
 
 // ahead begins to read the index, and returns what waits for it.
@@ -185,7 +201,7 @@ func (l *listing) find(ctx context.Context, f Filter) error {
 			}
 			known[dir] = at
 		}
-		c := candidate{o, at}
+		c := &candidate{o, at}
 		l.listed[o.key] = c
 		if f.has(at) {
 			l.unread[o.key] = c
@@ -195,6 +211,9 @@ func (l *listing) find(ctx context.Context, f Filter) error {
 
 // take makes entries of the rows of a segment that are asked for and still hold.
 func (l *listing) take(g *segment) {
+	if l.entries == nil && len(l.unread) > 0 { // nearly all, mostly
+		l.entries = make([]Entry, 0, len(l.unread))
+	}
 	for i, key := range g.Keys {
 		c, ok := l.unread[key]
 		if !ok || !g.holds(i, c.object) {

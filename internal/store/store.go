@@ -27,10 +27,11 @@ package store
 
 import (
 	"bytes"
-	"compress/gzip"
 	"context"
 	"fmt"
 	"path"
+
+	"github.com/klauspost/compress/gzip" // twice as fast as the standard library's
 
 	"github.com/org/ebpf-bench-gate/bench"
 )
@@ -113,7 +114,7 @@ func (s *Store) PutLog(ctx context.Context, name, text string) (string, error) {
 // Object is what [Store.Put] saves of a run, and under which key.
 func Object(r *bench.Run) (key string, data []byte, err error) {
 	if key, err = place(r); err == nil {
-		data, err = encode(r)
+		data, err = Encode(r)
 	}
 	return key, data, err
 }
@@ -127,15 +128,16 @@ func place(r *bench.Run) (string, error) {
 	return path.Join(runsDir, escape(branch), escape(testbed), r.Time.UTC().Format(timeForm)+"-"+r.ID+suffix), nil
 }
 
-func encode(r *bench.Run) ([]byte, error) {
-	var plain bytes.Buffer
-	if err := bench.Encode(&plain, r); err != nil {
+// Encode is what the object of a run holds.
+func Encode(r *bench.Run) ([]byte, error) {
+	plain, err := bench.Marshal(r)
+	if err != nil {
 		return nil, err
 	}
-	if plain.Len() > MaxSize {
-		return nil, fmt.Errorf("%d MB, more than the %d that would be read again", plain.Len()>>20, MaxSize>>20)
+	if len(plain) > MaxSize {
+		return nil, fmt.Errorf("%d MB, more than the %d that would be read again", len(plain)>>20, MaxSize>>20)
 	}
-	return pack(plain.Bytes())
+	return pack(plain)
 }
 
 func pack(text []byte) ([]byte, error) {
