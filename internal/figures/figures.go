@@ -160,6 +160,13 @@ var figures = []figure{
 		pages, false,
 	},
 	{
+		"import",
+		"The real command, from a file of `go test -bench` in the page cache (2000 benchmarks with three units, again and again) " +
+			"to a packed run in a file. The best time of three, and the most memory (getrusage). Files of all sizes make runs of " +
+			"about one size, since of many samples every other one is left out: writing it is most of what a small file takes.",
+		imports, true,
+	},
+	{
 		"store",
 		"The real command over 100,000 small runs of five branches on four testbeds, two benchmarks with two measures each: in " +
 			"files, and in a server of S3's protocol that waits 20 ms before each answer. The best of three, once an index is " +
