@@ -62,7 +62,7 @@ var sharedDir string
 //	kernels VERSION...     gate is a static one from here on, and the kernels are in
 //	                       its cache; skip, or under GATE_REQUIRE_KERNEL=1 fail,
 //	                       where they cannot be had
-//	s3                     a server of S3's protocol, whose bucket is $store
+//	s3 [readonly]          a server of S3's protocol, whose bucket is $store
 //	inbox FILE             a server at $inbox that writes what it is sent into the file
 //
 // The condition [root] is what it says. $EXAMPLE is a copy of examples/fun-xdp, $TOP

@@ -15,14 +15,26 @@ import (
 )
 
 // s3 starts a server of S3's protocol, whose bucket $store names, and of which the
-// environment has the credentials.
+// environment has the credentials: with readonly, such that may only read.
 func s3(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 0 {
-		ts.Fatalf("usage: s3")
+	if neg || len(args) > 1 || len(args) == 1 && args[0] != "readonly" {
+		ts.Fatalf("usage: s3 [readonly]")
 	}
 	objects := s3mem.New()
 	ts.Check(objects.CreateBucket("benchmarks"))
-	server := serve(ts, gofakes3.New(objects).Server())
+	handler := gofakes3.New(objects).Server()
+	if len(args) == 1 {
+		all := handler
+		handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodGet || r.Method == http.MethodHead {
+				all.ServeHTTP(w, r)
+				return
+			}
+			w.WriteHeader(http.StatusForbidden)
+			_, _ = io.WriteString(w, `<?xml version="1.0"?><Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>`)
+		})
+	}
+	server := serve(ts, handler)
 	ts.Setenv("AWS_ACCESS_KEY_ID", "somebody")
 	ts.Setenv("AWS_SECRET_ACCESS_KEY", "not-to-be-told")
 	ts.Setenv("store", "s3://benchmarks/gate?region=eu-central-1&endpoint="+url.QueryEscape(server.URL))

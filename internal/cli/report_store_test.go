@@ -172,3 +172,53 @@ func TestReportStoreAsksLittle(t *testing.T) {
 		t.Errorf("exit %d, %d requests\n%s", code, n, s.server.Comments[0].Body)
 	}
 }
+
+// A bucket that may be read and not written keeps its history, and says of a push that it
+// has not become a part of it; one that refuses everything costs advice.
+func TestReportBucketRefuses(t *testing.T) {
+	objects := s3mem.New()
+	if err := objects.CreateBucket("runs"); err != nil {
+		t.Fatal(err)
+	}
+	all := gofakes3.New(objects).Server()
+	refused := map[string]bool{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if refused[r.Method] {
+			w.WriteHeader(http.StatusForbidden)
+			fmt.Fprint(w, `<?xml version="1.0"?><Error><Code>AccessDenied</Code><Message>not for you: not to be told</Message></Error>`)
+			return
+		}
+		all.ServeHTTP(w, r)
+	}))
+	defer server.Close()
+	t.Setenv("AWS_ACCESS_KEY_ID", "somebody")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "not to be told")
+	t.Setenv("AWS_CONFIG_FILE", filepath.Join(t.TempDir(), "none"))
+
+	s := newScene(t)
+	s.flags.store = "s3://runs/project?region=eu-central-1&endpoint=" + url.QueryEscape(server.URL)
+	for n := 9; n <= 11; n++ { // the pull request is against the tenth
+		refused[http.MethodPut] = n == 11
+		s.push(n, "t1")
+		code := s.report()
+		if stored := !strings.Contains(s.log.String(), "warning: not stored: "); code == exitUnmeasured || stored != (n < 11) {
+			t.Fatalf("push %d: exit %d\n%s", n, code, &s.log)
+		}
+	}
+	if log := s.log.String(); !strings.Contains(log, "AccessDenied") || strings.Contains(log, "not to be told") {
+		t.Errorf("%s", log)
+	}
+	s.pullRequest(1)
+	s.env["GITHUB_RUN_ID"] = "500"
+	s.runs(500, "feat/x", measured("a", "t1", "fun_xdp/worst", 100, 150))
+	if code := s.report(); code != exitRegressed || s.outputs()["baseline-runs"] != "2" {
+		t.Errorf("exit %d, %v\n%s", code, s.outputs(), &s.log)
+	}
+	refused[http.MethodGet] = true
+	if code := s.report(); code != exitRegressed || s.outputs()["baseline-runs"] != "0" {
+		t.Errorf("exit %d, %v\n%s", code, s.outputs(), &s.log)
+	}
+	if body := s.server.Comments[0].Body; !strings.Contains(body, "no baseline: ") || strings.Contains(body+s.log.String(), "not to be told") {
+		t.Errorf("%s\n%s", body, &s.log)
+	}
+}
