@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
-	"go.yaml.in/yaml/v3"
 )
 
 // An example is a command that a document shows.
@@ -189,27 +188,6 @@ func TestDocsRun(t *testing.T) {
 	}
 	slices.Sort(files)
 	runScripts(t, testscript.Params{Files: files})
-}
-
-// The cookbook's files can be read, and every one calls gate in a line that is run.
-func TestCookbook(t *testing.T) {
-	text, err := os.ReadFile("../docs/cookbook.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	blocks := regexp.MustCompile("(?ms)^```(yaml|groovy)\n(.*?)^```").FindAllStringSubmatch(string(text), -1)
-	if len(blocks) < 4 {
-		t.Fatalf("%d recipes", len(blocks))
-	}
-	for _, b := range blocks {
-		var doc map[string]any
-		if err := yaml.Unmarshal([]byte(b[2]), &doc); b[1] == "yaml" && err != nil {
-			t.Errorf("%v in\n%s", err, b[2])
-		}
-		if !slices.ContainsFunc(strings.Split(b[2], "\n"), blockLine.MatchString) {
-			t.Errorf("no command of this is run:\n%s", b[2])
-		}
-	}
 }
 
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
