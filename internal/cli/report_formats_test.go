@@ -16,7 +16,10 @@ func TestReportFormats(t *testing.T) {
 	if code := s.report(); code != exitRegressed {
 		t.Fatalf("exit code %d: %s", code, s.log.String())
 	}
-	dir := filepath.Join(s.env["RUNNER_TEMP"], "ebpf-bench-report")
+	dir := s.outputs()["report-dir"]
+	if dir != filepath.Join(s.env["RUNNER_TEMP"], "ebpf-bench-report") {
+		t.Errorf("report-dir is %q", dir)
+	}
 	for name, want := range map[string]string{
 		"report.html": "<title>FAIL: ", "report.junit.xml": `<testcase classname="fun_xdp/worst" name="latency">`, "report.sarif": `"ruleId": "latency"`,
 		"report.openmetrics.txt": `ebpf_bench_report{testbed="lab",ebpf_bench_report="regressed"} 1`, "report.csv": "lab,fun_xdp/worst,fun_xdp,latency,ns,micro,regressed,",

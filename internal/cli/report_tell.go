@@ -40,7 +40,7 @@ func (r *reporting) tell(ctx context.Context, j *judgement) error {
 	}
 	out := github.Outputs{
 		"verdict": j.verdict.String(), "regressions": strconv.Itoa(j.regressions()), "baseline-runs": strconv.Itoa(len(r.history.Runs)),
-		"report-path": filepath.Join(r.dir, "report.json"), "comment-url": "", "history-name": "", "history-path": "",
+		"report-path": filepath.Join(r.dir, "report.json"), "report-dir": r.dir, "comment-url": "", "history-name": "", "history-path": "",
 	}
 	switch {
 	case !r.event.Stored() || r.f.store == "none":
