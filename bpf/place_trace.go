@@ -217,6 +217,9 @@ func attachKprobeMulti(a attaching) (io.Closer, error) {
 		known, _ := kernelFunctions("*")
 		return nil, a.missing(known, "this kernel has no function %s that can be traced", a.target)
 	}
+	if errors.Is(err, ebpf.ErrNotSupported) {
+		err = fmt.Errorf("this kernel is built without CONFIG_FPROBE, or too old: %w", err)
+	}
 	return closer(l, err)
 }
 
