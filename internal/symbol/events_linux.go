@@ -31,6 +31,7 @@ func (u *Users) Mapped(pid int, m Mapping) {
 	if len(p.maps) < maxMappings {
 		p.maps = slices.Insert(p.maps, at, mapping{start: m.Start, end: m.End, offset: m.Offset, path: m.Path, inode: m.Inode, told: true})
 	}
+	u.weigh(p)
 }
 
 // Forked says that a process began as a copy of another.
@@ -38,12 +39,12 @@ func (u *Users) Forked(pid, parent int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if old := u.processes[pid]; old != nil {
-		old.forget()
-		delete(u.processes, pid)
+		u.drop(old)
 	}
 	if from := u.processes[parent]; from != nil {
 		p := u.newProcess(pid)
 		p.maps = from.maps
+		u.weigh(p)
 	}
 }
 
@@ -54,6 +55,7 @@ func (u *Users) Execed(pid int) {
 	defer u.mu.Unlock()
 	if p := u.processes[pid]; p != nil {
 		p.before, p.maps = p.maps, nil
+		u.weigh(p)
 	}
 }
 

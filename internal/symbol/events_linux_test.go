@@ -1,6 +1,7 @@
 package symbol
 
 import (
+	"fmt"
 	"os"
 	"reflect"
 	"strings"
@@ -55,4 +56,31 @@ func TestEvents(t *testing.T) {
 	told.Inode++
 	u.Mapped(gone, told)
 	expect(gone, "")
+}
+
+// What is held of processes is bounded in bytes, however many begin, map files and end; those that
+// were told of last are known.
+func TestProcessesAreBounded(t *testing.T) {
+	const memory = 1 << 20
+	u := NewUsers(Options{Memory: memory})
+	defer u.Close()
+	for pid := 1 << 23; pid < 1<<23+5000; pid++ {
+		u.Forked(pid, pid-1)
+		for i := range uint64(20) {
+			u.Mapped(pid, Mapping{Start: 0x1000 * (2*i + 1), End: 0x1000 * (2*i + 2), Inode: 1 << 40, Path: fmt.Sprint("/tmp/build-", pid, "/", i)})
+		}
+		if u.held > memory/4 {
+			t.Fatalf("%d bytes of %d processes", u.held, len(u.processes))
+		}
+	}
+	if n := len(u.processes); n < 50 || n > 5000/4 || u.processes[1<<23+4999] == nil || u.processes[1<<23] != nil {
+		t.Errorf("%d processes", n)
+	}
+	sum := int64(0)
+	for _, p := range u.processes {
+		sum += p.weight
+	}
+	if sum != u.held {
+		t.Errorf("they hold %d bytes, and it is said %d", sum, u.held)
+	}
 }

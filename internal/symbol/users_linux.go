@@ -21,7 +21,8 @@ import (
 type Options struct {
 	// Memory bounds what is held of files, in bytes: those that were not needed for longest are
 	// dropped, and read again when they are. 0 means 512 MiB. A file whose debug data are bigger than
-	// that has the names of its symbol table and no lines.
+	// that has the names of its symbol table and no lines. Besides, a fourth of it is for what
+	// processes have mapped and say of code that they made; what is in use has its place in any case.
 	Memory int64
 	// Processes bounds how many are remembered. 0 means 8192.
 	Processes int
@@ -47,6 +48,7 @@ type Users struct {
 	objects   map[objectKey]*object
 	vdsos     map[[sha256.Size]byte]*object
 	clock     uint64 // of uses
+	held      int64  // bytes, of all processes
 	doubts    doubts
 }
 
@@ -67,6 +69,7 @@ type process struct {
 	wait    time.Duration // until it is read again
 	inner   int           // its pid as it knows it itself
 	used    uint64
+	weight  int64 // bytes
 
 	jit     perfMap
 	jitFile *os.File
@@ -104,8 +107,7 @@ func (u *Users) look(pid int) (*process, error) {
 		return known, fmt.Errorf("look at process %d: %w", pid, err)
 	}
 	if known != nil && known.started != 0 && known.started != started {
-		known.forget()
-		delete(u.processes, pid)
+		u.drop(known)
 		known = nil
 	}
 	f, err := os.Open(dir + "/maps")
@@ -139,7 +141,7 @@ func (u *Users) look(pid int) (*process, error) {
 	}
 	if known == nil {
 		u.makeRoom()
-		known = &process{pid: pid, started: started, inner: innerPID(dir, pid)}
+		known = &process{pid: pid, started: started, inner: innerPID(dir, pid), used: u.tick()}
 		u.processes[pid] = known
 	}
 	if known.started == 0 { // others told of it
@@ -147,22 +149,47 @@ func (u *Users) look(pid int) (*process, error) {
 	}
 	known.maps, known.read, known.wait = maps, time.Now(), rereadFirst
 	known.openPerfMap(dir)
+	u.weigh(known)
 	return known, nil
 }
 
 // makeRoom forgets the process that was not asked for longest when there are too many.
 func (u *Users) makeRoom() {
-	if len(u.processes) < u.options.Processes {
-		return
+	if len(u.processes) >= u.options.Processes {
+		u.dropOldest(nil)
 	}
+}
+
+// weigh counts what a process holds now, and forgets others when all hold too much.
+func (u *Users) weigh(p *process) {
+	const itself, ofMapping, ofFunction = 512, 128, 48 // bytes, paths and the like included
+	now := itself + ofMapping*int64(len(p.maps)+len(p.before)) + ofFunction*int64(len(p.jit)) + p.jitSize
+	u.held += now - p.weight
+	p.weight = now
+	for u.held > u.options.Memory/4 && u.dropOldest(p) {
+		continue
+	}
+}
+
+// dropOldest forgets the process that was not asked for longest, but for one; false: there is none.
+func (u *Users) dropOldest(but *process) bool {
 	var oldest *process
 	for _, p := range u.processes {
-		if oldest == nil || p.used < oldest.used {
+		if p != but && (oldest == nil || p.used < oldest.used) {
 			oldest = p
 		}
 	}
-	oldest.forget()
-	delete(u.processes, oldest.pid)
+	if oldest == nil {
+		return false
+	}
+	u.drop(oldest)
+	return true
+}
+
+func (u *Users) drop(p *process) {
+	p.forget()
+	u.held -= p.weight
+	delete(u.processes, p.pid)
 }
 
 func (p *process) forget() {
@@ -404,7 +431,9 @@ func (u *Users) Frames(pid int, addr uint64) []Frame {
 			return frames
 		}
 	}
-	if f, ok := p.jitted(addr); ok {
+	f, ok := p.jitted(addr)
+	u.weigh(p)
+	if ok {
 		return []Frame{f}
 	}
 	return []Frame{unnamed(m, addr)}
@@ -527,6 +556,6 @@ func (u *Users) Close() error {
 	for _, p := range u.processes {
 		p.forget()
 	}
-	u.objects, u.processes = map[objectKey]*object{}, map[int]*process{}
+	u.objects, u.processes, u.held = map[objectKey]*object{}, map[int]*process{}, 0
 	return errors.Join(errs...)
 }
