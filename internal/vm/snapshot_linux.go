@@ -73,7 +73,7 @@ const (
 	maxState      = 64 << 20
 	maxStored     = 2048 // MiB of a machine; what has more has it in two places
 	// maxSnapshots are kept in a directory: those that were used last.
-	maxSnapshots = 4
+	maxSnapshots = 6
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
