@@ -186,7 +186,7 @@ func TestPullRequestLooksAround(t *testing.T) {
 // numbers of its own; it gets no more out than runs that are checked.
 func TestPullRequestWritesTheRuns(t *testing.T) {
 	needsEngine(t)
-	const into = `for p in /proc/[0-9]*; do [ "$(cat $p/comm)" = gate ] && COMMAND >$p/fd/1; done; sleep 60`
+	const into = `for p in /proc/[0-9]*; do [ "$(cat $p/comm)" = gate ] && COMMAND >$p/fd/1; done; exit 1`
 	for _, tt := range []struct{ name, command, want string }{
 		{"a flood", "head -c 6000000 /dev/urandom", "the measuring container wrote more than 5 MB"},
 		{"no runs", "echo '::set-output name=verdict::pass'", "not a packed file"},
@@ -199,7 +199,7 @@ func TestPullRequestWritesTheRuns(t *testing.T) {
 			r.write("agent.sh", strings.Replace(into, "COMMAND", tt.command, 1))
 			r.write("ebpf-bench.yml", `version: 1
 build: {run: "true", outputs: [agent.sh]}
-agents: {evil: {run: sh ./agent.sh, ready: {within: 3s}}}
+agents: {evil: {run: sh ./agent.sh, ready: {within: 60s}}}
 benchmarks: {evil/idle: {work: {duration: 1s}}}
 `)
 			r.commit("measure")
