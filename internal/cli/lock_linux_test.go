@@ -18,7 +18,7 @@ func (t told) Write(p []byte) (int, error) {
 
 // The time that a report tells is not that of another gate.
 func TestWaitingForTheLockIsTold(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	release, err := bpf.LockHost(ctx, nil)
 	if err != nil {

@@ -136,7 +136,7 @@ func recordObjects(ctx context.Context, self, objects, pattern string) error {
 	if pattern != "" {
 		args = append(args, "-run", pattern)
 	}
-	args = append(args, "-count=1")
+	args = append(args, "-count=1", "-timeout=2h") // which other tests of the kernel may hold up
 	for _, p := range packages {
 		args = append(args, "./"+p)
 	}
