@@ -5,6 +5,7 @@ package main
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 )
 
@@ -51,19 +52,14 @@ func newPlant(seed uint64, kind string) plant {
 	p := plant{kind: kind}
 	order := []int{0, 1, 2}
 	p.base, _ = write(body[:], order)
-	chosen := [2]int{g.IntN(functions), 0}
-	chosen[1] = g.IntN(len(body[chosen[0]]))
 	if len(editable) > 0 {
-		chosen = editable[g.IntN(len(editable))]
-		s := &body[chosen[0]][chosen[1]]
-		lines := append([]string(nil), s.lines...)
-		lines[s.at] = s.slow + mark
-		s.lines = lines
+		at := editable[g.IntN(len(editable))]
+		s := &body[at[0]][at[1]]
+		s.lines = slices.Clone(s.lines)
+		s.lines[s.at] = s.slow + mark
 	} else {
-		f := chosen[0]
-		slow := statement{lines: g.slowdown(kind)}
-		rest := append([]statement{slow}, body[f][chosen[1]:]...)
-		body[f] = append(body[f][:chosen[1]:chosen[1]], rest...)
+		f := g.IntN(functions)
+		body[f] = slices.Insert(body[f], g.IntN(len(body[f])), statement{lines: g.slowdown(kind)})
 	}
 	if g.IntN(2) == 0 { // and somebody put the functions into another order
 		g.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
