@@ -168,7 +168,11 @@ func FuzzParse(f *testing.F) {
 		if !errors.As(err, &ds) || len(ds) == 0 || len(ds) > maxFound {
 			t.Fatalf("not diagnostics: %v", err)
 		}
-		lines := strings.Count(string(src), "\n") + 1
+		// YAML's line breaks are more than one.
+		lines := 1
+		for _, b := range []string{"\n", "\r", "\u0085", "\u2028", "\u2029"} {
+			lines += strings.Count(string(src), b)
+		}
 		for i, d := range ds {
 			if d.Pos.Line < 1 || d.Pos.Line > lines || d.Pos.Col < 1 || d.Message == "" {
 				t.Fatalf("a mistake at %v: %q", d.Pos, d.Message)
