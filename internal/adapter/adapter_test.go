@@ -48,6 +48,7 @@ var files = []struct{ name, format string }{
 	{"pytest.json", "pytest"},
 	{"veristat.csv", "veristat"},
 	{"xdpbench-drop.txt", "xdp-bench"},
+	{"xdpbench-extended.txt", "xdp-bench"},
 	{"xdpbench.txt", "xdp-bench"},
 }
 
