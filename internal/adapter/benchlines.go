@@ -18,6 +18,7 @@ type benchLines struct {
 	in    *bufio.Reader
 	set   *Set
 	known map[string]*gobenchmark // of the current package, by name
+	last  *gobenchmark            // whose line was the last ordinary one; nil: there is none
 	// unsure tells that a line may have changed what holds for the lines below.
 	unsure bool
 	n      int    // the line that was read last
@@ -61,15 +62,11 @@ func (b *benchLines) ordinary(line []byte) bool {
 	if b.unsure {
 		return false
 	}
-	i := field(name)
-	if i < 0 {
-		return false
-	}
-	known := b.known[string(name[:i])]
+	known, rest := b.named(name)
 	if known == nil {
 		return false
 	}
-	_, decimals, rest, ok := plain(name[i:]) // how often it ran
+	_, decimals, rest, ok := plain(rest) // how often it ran
 	if !ok || decimals > 0 {
 		return false
 	}
@@ -87,12 +84,9 @@ func (b *benchLines) ordinary(line []byte) bool {
 			return false
 		}
 		values[n] = float64(mantissa) / tens[decimals]
-		rest = blanks(rest)
-		i := field(rest)
-		if i < 0 || string(rest[:i]) != known.units[n] || known.units[n] == "sec/op" {
+		if rest, ok = word(blanks(rest), known.units[n]); !ok || known.units[n] == "sec/op" {
 			return false
 		}
-		rest = rest[i:]
 		n++
 	}
 	if n == 0 || len(bytes.TrimLeft(rest, "\r")) != 1 { // another byte, or no end of the line
@@ -104,20 +98,46 @@ func (b *benchLines) ordinary(line []byte) bool {
 	return true
 }
 
-// field is the length of a field of ASCII; -1: it is another, or the line does not go on.
-func field(b []byte) int {
-	for i, c := range b {
-		switch {
-		case c == ' ' || c == '\t' || c == '\n' || c == '\r':
-			if i == 0 {
-				return -1
-			}
-			return i
-		case c < ' ' || c >= 0x7f:
-			return -1
+// named is the benchmark that a line is of, and the line behind its name; nil: it was
+// not seen before. A file that repeats its benchmarks mostly does so in one order.
+func (b *benchLines) named(line []byte) (*gobenchmark, []byte) {
+	if b.last != nil && b.last.next != nil {
+		if rest, ok := word(line, b.last.next.key); ok {
+			b.last = b.last.next
+			return b.last, rest
 		}
 	}
-	return -1
+	i := bytes.IndexAny(line, " \t")
+	if i < 0 {
+		return nil, nil
+	}
+	known := b.known[string(line[:i])]
+	if known == nil {
+		return nil, nil
+	}
+	if b.last != nil {
+		b.last.next = known
+	}
+	b.last = known
+	return known, line[i:]
+}
+
+// forget has all benchmarks be new: another package begins.
+func (b *benchLines) forget() {
+	clear(b.known)
+	b.last = nil
+}
+
+// word is what of a line is behind a word that it begins with, and that ends there.
+func word(line []byte, word string) (rest []byte, ok bool) {
+	if len(line) <= len(word) || string(line[:len(word)]) != word {
+		return nil, false
+	}
+	switch rest = line[len(word):]; rest[0] {
+	case ' ', '\t', '\n', '\r':
+		return rest, true
+	}
+	return nil, false
 }
 
 func blanks(b []byte) []byte {

@@ -29,16 +29,16 @@ func readGobench(s *source) {
 		case *benchfmt.Result:
 			if i, ok := rec.ConfigIndex("pkg"); !ok && pkg != "" || ok && string(rec.Config[i].Value) != pkg {
 				pkg = rec.GetConfig("pkg")
-				clear(in.known)
+				in.forget()
 			}
 			in.unsure = false
 			b := in.known[string(rec.Name)]
 			if b == nil {
-				b = &gobenchmark{name: string(rec.Name), pkg: pkg}
+				b = &gobenchmark{key: string(rec.Name), name: string(rec.Name), pkg: pkg}
 				if pkg != "" {
 					b.name = pkg + "." + b.name
 				}
-				in.known[string(rec.Name)] = b
+				in.known[b.key] = b
 				s.host(rec)
 			}
 			for i := range rec.Values {
@@ -56,9 +56,11 @@ func readGobench(s *source) {
 // A gobenchmark is a benchmark that was seen before, and where the set keeps the i-th
 // value of its lines: nearly all lines of a benchmark have the same units.
 type gobenchmark struct {
+	key       string // as its lines have it
 	name, pkg string
 	units     []string
 	at        []int
+	next      *gobenchmark // whose line came behind its last one; nil: not known
 }
 
 func (s *source) gobench(b *gobenchmark, i int, v *benchfmt.Value) {
