@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -23,59 +24,104 @@ import (
 // A stack is what one sample of a process holds, innermost first.
 type stack []uint64
 
-// sample takes stacks of a process by cpu-clock and frame pointers until it has n, or twenty
-// seconds have gone: a busy host gives a process little of itself.
+// A ring is where the kernel puts the samples of one thread.
+type ring struct {
+	fd   int
+	meta *unix.PerfEventMmapPage
+	data []byte
+	at   uint64
+}
+
+// sample takes stacks of all threads of a process by cpu-clock and frame pointers until it
+// has n, or a minute has gone: a busy host gives a process little of itself.
 func sample(t testing.TB, pid, n int) []stack {
 	t.Helper()
+	rings := map[string]*ring{}
+	defer func() {
+		for _, r := range rings {
+			unix.Close(r.fd)
+		}
+	}()
+	var stacks []stack
+	for end := time.Now().Add(time.Minute); len(stacks) < n && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		// Threads begin as it runs; a Go program's loop need not be in the first.
+		threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, thread := range threads {
+			if rings[thread.Name()] != nil {
+				continue
+			}
+			tid, err := strconv.Atoi(thread.Name())
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := newRing(t, tid)
+			if errors.Is(err, unix.ESRCH) {
+				continue // it has ended meanwhile
+			}
+			if err != nil {
+				t.Skip(err)
+			}
+			rings[thread.Name()] = r
+		}
+		for _, r := range rings {
+			stacks = append(stacks, r.stacks()...)
+		}
+	}
+	return stacks
+}
+
+func newRing(t testing.TB, tid int) (*ring, error) {
 	const pages = 64
 	attr := unix.PerfEventAttr{Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_CPU_CLOCK, Sample: 999,
 		Sample_type: unix.PERF_SAMPLE_IP | unix.PERF_SAMPLE_CALLCHAIN, Bits: unix.PerfBitFreq | unix.PerfBitExcludeKernel}
 	attr.Size = uint32(unsafe.Sizeof(attr))
-	fd, err := unix.PerfEventOpen(&attr, pid, -1, -1, unix.PERF_FLAG_FD_CLOEXEC)
+	fd, err := unix.PerfEventOpen(&attr, tid, -1, -1, unix.PERF_FLAG_FD_CLOEXEC)
 	if err != nil {
-		t.Skipf("perf_event_open: %v", err)
+		return nil, fmt.Errorf("perf_event_open: %w", err)
 	}
-	defer unix.Close(fd)
 	size := os.Getpagesize()
-	ring, err := unix.Mmap(fd, 0, (1+pages)*size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	b, err := unix.Mmap(fd, 0, (1+pages)*size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
-		t.Skipf("mmap: %v", err)
+		unix.Close(fd)
+		return nil, fmt.Errorf("mmap: %w", err)
 	}
-	defer unix.Munmap(ring)
-	meta := (*unix.PerfEventMmapPage)(unsafe.Pointer(&ring[0]))
-	data := ring[size:]
-	var stacks []stack
-	at := uint64(0)
-	for end := time.Now().Add(20 * time.Second); len(stacks) < n && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		for head := meta.Data_head; at < head; {
-			header := make([]byte, 8)
-			for i := range header {
-				header[i] = data[(at+uint64(i))%uint64(len(data))]
-			}
-			record := make([]byte, binary.NativeEndian.Uint16(header[6:]))
-			for i := range record {
-				record[i] = data[(at+uint64(i))%uint64(len(data))]
-			}
-			at += uint64(len(record))
-			if binary.NativeEndian.Uint32(record) != unix.PERF_RECORD_SAMPLE {
-				continue
-			}
-			var s stack
-			for i := range binary.NativeEndian.Uint64(record[16:]) {
-				addr := binary.NativeEndian.Uint64(record[24+8*i:])
-				if int64(addr) < 0 && int64(addr) > -4096 {
-					continue // PERF_CONTEXT_USER
-				}
-				if len(s) > 0 {
-					addr-- // where the call is
-				}
-				s = append(s, addr)
-			}
-			stacks = append(stacks, s)
+	t.Cleanup(func() { unix.Munmap(b) })
+	return &ring{fd: fd, meta: (*unix.PerfEventMmapPage)(unsafe.Pointer(&b[0])), data: b[size:]}, nil
+}
+
+// stacks are those that came since the last call.
+func (r *ring) stacks() (all []stack) {
+	for head := r.meta.Data_head; r.at < head; {
+		header := make([]byte, 8)
+		for i := range header {
+			header[i] = r.data[(r.at+uint64(i))%uint64(len(r.data))]
 		}
-		meta.Data_tail = at
+		record := make([]byte, binary.NativeEndian.Uint16(header[6:]))
+		for i := range record {
+			record[i] = r.data[(r.at+uint64(i))%uint64(len(r.data))]
+		}
+		r.at += uint64(len(record))
+		if binary.NativeEndian.Uint32(record) != unix.PERF_RECORD_SAMPLE {
+			continue
+		}
+		var s stack
+		for i := range binary.NativeEndian.Uint64(record[16:]) {
+			addr := binary.NativeEndian.Uint64(record[24+8*i:])
+			if int64(addr) < 0 && int64(addr) > -4096 {
+				continue // PERF_CONTEXT_USER
+			}
+			if len(s) > 0 {
+				addr-- // where the call is
+			}
+			s = append(s, addr)
+		}
+		all = append(all, s)
 	}
-	return stacks
+	r.meta.Data_tail = r.at
+	return all
 }
 
 // start runs a program that goes on until its input is closed.
