@@ -127,8 +127,10 @@ func machine(t *testing.T, how string) *Machine {
 }
 
 // TestBootIsExact boots, and goes on from snapshots: one that was just taken, one of
-// the cache, and one in the place of one that was damaged. All of it takes the same
-// number of instructions, and what is measured takes as many without a snapshot.
+// the cache, and one in the place of one that was damaged. What is measured takes the
+// same number of instructions each time, and without a snapshot; of one snapshot all
+// that follows does. (When the machine stood still for it is told by QEMU's main loop,
+// in the host's time: two of them differ by some microseconds of the guest's clock.)
 func TestBootIsExact(t *testing.T) {
 	cache := filepath.Join(t.TempDir(), "snapshots")
 	stored := func() string {
@@ -175,15 +177,15 @@ func TestBootIsExact(t *testing.T) {
 		t.Errorf("the second run took a snapshot of its own: %v", err)
 	}
 	damage(t, name, before.Size()/2)
-	anew, atAnew := run(cache)
+	anew, _ := run(cache)
 	if after, err := os.Stat(stored()); err != nil || os.SameFile(before, after) {
 		t.Errorf("the third run kept a damaged snapshot: %v", err)
 	}
 	if first != want || again != want || anew != want {
 		t.Errorf("booted:   %s\nat first: %s\nrestored: %s\nanew:     %s", want, first, again, anew)
 	}
-	if at != atAgain || at != atAnew {
-		t.Errorf("at %s, restored %s, anew %s", at, atAgain, atAnew)
+	if at != atAgain {
+		t.Errorf("at %s, restored %s", at, atAgain)
 	}
 }
 

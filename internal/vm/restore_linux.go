@@ -133,7 +133,8 @@ func (m *Machine) boot(ctx context.Context, bin string, s *snapshot, window int)
 	}
 	defer mon.conn.Close()
 	p.boots(kernel, initrd, m.commandLine(windowed+"="+strconv.Itoa(window)))
-	p.add("-action", "panic=pause")
+	// It stands still until it was greeted: nothing is asked of QEMU while the guest boots.
+	p.add("-S", "-action", "panic=pause")
 	m.tell("boot")
 	g, err := m.start(bin, p)
 	if err != nil {
@@ -145,8 +146,12 @@ func (m *Machine) boot(ctx context.Context, bin string, s *snapshot, window int)
 
 // halted waits until the guest stands still, and saves it.
 func (g *guest) halted(mon *monitor, s *snapshot) error {
-	// Before the guest can stop, since QEMU tells no event to whom it was not greeted by.
-	if err := mon.greet(); err != nil {
+	// QEMU tells no event to whom it was not greeted by.
+	err := mon.greet()
+	if err == nil {
+		err = mon.run("cont", struct{}{}, nil)
+	}
+	if err != nil {
 		return &unusable{err}
 	}
 	f, err := readFrame(g.said, 0)
