@@ -43,7 +43,7 @@ const (
 // (man perf_event_open).
 type taskWatch struct {
 	rings  []taskRing
-	events []TaskEvent // of one reading
+	events []TaskEvent // of one reading, and what was too late for the last
 	data   []byte
 }
 
@@ -104,9 +104,11 @@ func (r *taskRing) page() *unix.PerfEventMmapPage {
 	return (*unix.PerfEventMmapPage)(unsafe.Pointer(&r.mem[0]))
 }
 
-// read hands out what has happened since the last time, in its order.
+// read hands out what has happened since the last time, in its order. What happens while
+// it reads is for the next time: of a process that changes its CPU then, the ring that was
+// read first would lack what came before.
 func (w *taskWatch) read(tell func(*TaskEvent)) error {
-	w.events = w.events[:0]
+	begun := monotonic()
 	for i := range w.rings {
 		r := &w.rings[i]
 		page := r.page()
@@ -129,9 +131,12 @@ func (w *taskWatch) read(tell func(*TaskEvent)) error {
 		w.events = events
 	}
 	slices.SortStableFunc(w.events, func(a, b TaskEvent) int { return cmp.Compare(a.time, b.time) })
-	for i := range w.events {
-		tell(&w.events[i])
+	told := 0
+	for told < len(w.events) && w.events[told].time <= begun {
+		tell(&w.events[told])
+		told++
 	}
+	w.events = slices.Delete(w.events, 0, told)
 	return nil
 }
 
