@@ -17,13 +17,9 @@ import (
 // of it is as large for each, since it keeps no more samples than a run may have.
 func imports(l *lab) ([]row, error) {
 	const target = 200 // MB/s
-	self, err := os.Executable()
+	gate, err := gateBinary()
 	if err != nil {
 		return nil, err
-	}
-	gate := filepath.Join(filepath.Dir(self), "gate")
-	if _, err := os.Stat(gate); err != nil {
-		return nil, fmt.Errorf("%w (make bench builds it)", err)
 	}
 	var all []usage
 	for _, size := range importSizes {

@@ -111,14 +111,11 @@ type kernelRun struct {
 var begun = regexp.MustCompile(`(?m)^ *([0-9.]+)s  kernel \S+: set up$`)
 
 func (l *lab) kernelRun(kernels, cache string) (r kernelRun, err error) {
-	self, err := os.Executable()
+	gate, err := gateBinary()
 	if err != nil {
 		return r, err
 	}
-	gate, example := filepath.Join(filepath.Dir(self), "gate"), filepath.Join(l.top, "examples/fun-xdp")
-	if _, err := os.Stat(gate); err != nil {
-		return r, fmt.Errorf("%w (make bench builds it)", err)
-	}
+	example := filepath.Join(l.top, "examples/fun-xdp")
 	cmd := exec.CommandContext(l.ctx, gate, "run", "-v", "--kernel", kernels, "--no-store", "--format", "json",
 		"--config", filepath.Join(example, config.FileName), "--base", filepath.Join(example, "v2_fizzbuzz.bpf.c"), filepath.Join(example, "v3_fibonacci.bpf.c"))
 	cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+cache)

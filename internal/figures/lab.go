@@ -196,3 +196,16 @@ func (s *series) differences() []float64 {
 	}
 	return d
 }
+
+// gateBinary is the command that scripts/bench.sh builds beside this one.
+func gateBinary() (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	gate := filepath.Join(filepath.Dir(self), "gate")
+	if _, err := os.Stat(gate); err != nil {
+		return "", fmt.Errorf("%w (make bench builds it)", err)
+	}
+	return gate, nil
+}

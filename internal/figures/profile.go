@@ -39,11 +39,11 @@ int main(void) {
 
 // profiled runs gate profile and returns what it wrote, and said, and what it cost.
 func (l *lab) profiled(args ...string) (out, said string, used time.Duration, err error) {
-	self, err := os.Executable()
+	gate, err := gateBinary()
 	if err != nil {
 		return "", "", 0, err
 	}
-	cmd := exec.CommandContext(l.ctx, filepath.Join(filepath.Dir(self), "gate"), append([]string{"profile"}, args...)...)
+	cmd := exec.CommandContext(l.ctx, gate, append([]string{"profile"}, args...)...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr

@@ -61,13 +61,9 @@ func stored(n int, rnd *rand.Rand) *bench.Run {
 // runs in a directory and in a bucket that answers after 20 ms.
 func history(l *lab) ([]row, error) {
 	const latency = 20 * time.Millisecond
-	self, err := os.Executable()
+	gate, err := gateBinary()
 	if err != nil {
 		return nil, err
-	}
-	gate := filepath.Join(filepath.Dir(self), "gate")
-	if _, err := os.Stat(gate); err != nil {
-		return nil, fmt.Errorf("%w (make bench builds it)", err)
 	}
 	dir, bucket := filepath.Join(l.temp, "store"), s3mem.New()
 	if err := bucket.CreateBucket("runs"); err != nil {

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"syscall"
 	"time"
 
@@ -21,13 +20,9 @@ import (
 // into the directory of this one by scripts/bench.sh.
 func top(l *lab) ([]row, error) {
 	const count, seconds, target = 500, 10, 2.0
-	self, err := os.Executable()
+	gate, err := gateBinary()
 	if err != nil {
 		return nil, err
-	}
-	gate := filepath.Join(filepath.Dir(self), "gate")
-	if _, err := os.Stat(gate); err != nil {
-		return nil, fmt.Errorf("%w (make bench builds it)", err)
 	}
 	var programs []*ebpf.Program
 	defer func() {
