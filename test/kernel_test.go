@@ -33,7 +33,7 @@ const envRepeat = "GATE_REPEAT"
 
 // TestKernelRepeated holds that every exact number is the same to the digit in every
 // boot and from every snapshot, with a busy loop on every CPU of the host. Every other
-// run boots, since when a machine stops for its snapshot is told by the host's time.
+// run boots, since two snapshots of one machine may differ (docs/kernels.md).
 func TestKernelRepeated(t *testing.T) {
 	testkernel.Require(t, testkernel.Clang)
 	haveKernel(t, "6.12")
