@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -279,13 +280,13 @@ func (s *Set) Run(rev bench.Revision, bed string, now time.Time, tool string) (*
 	if s.stride > 1 {
 		r.Warnings = append(r.Warnings, fmt.Sprintf("of more than %d samples every %dth is kept", maxSamples, s.stride))
 	}
-	h := sha256.New()
+	h, digits := sha256.New(), make([]byte, 0, 32)
 	fmt.Fprintf(h, "%v %+v %q", r.Time.UnixNano(), r.Revision, bed)
 	for i := range r.Results {
 		res := &r.Results[i]
 		fmt.Fprintf(h, "%q %q %d", res.Benchmark, res.Measure, len(res.Samples))
 		for _, x := range res.Samples {
-			fmt.Fprintf(h, " %x", math.Float64bits(x.Value))
+			h.Write(strconv.AppendUint(append(digits, ' '), math.Float64bits(x.Value), 16))
 		}
 	}
 	r.ID = fmt.Sprintf("%s-import-%x", r.Time.Format("20060102t150405"), h.Sum(nil)[:4])
