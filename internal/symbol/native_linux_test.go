@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -101,6 +102,54 @@ func TestLinesAsLLVM(t *testing.T) {
 			t.Logf("%d addresses, %d inlined calls; %d differ", len(asked), inlined, bad)
 			if bad*100 > len(asked) { // LLVM 14 agrees wholly; its releases differ in compiler-made lines
 				t.Errorf("%d of %d addresses have other names or lines; %q", bad, len(asked), o.doubts.list())
+			}
+		})
+	}
+}
+
+// TestStubs holds that every stub of a library's function has that function's name, and none the
+// name of what stands before the stubs.
+func TestStubs(t *testing.T) {
+	if runtime.GOARCH != "amd64" {
+		t.Skip("only x86-64's stubs are known")
+	}
+	for _, args := range [][]string{nil, {"-s"}, {"-Wl,-z,lazy"}, {"-Wl,-z,lazy", "-fcf-protection=full", "-Wl,-z,ibtplt"}} {
+		t.Run(strings.Join(args, " "), func(t *testing.T) {
+			program := build(t, "gcc", append([]string{"testdata/spin.c", "-o", "OUT", "-O2", "-lm"}, args...)...)
+			file, err := elf.Open(program)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer file.Close()
+			o := opened(t, program, read(t, program))
+			named := map[string]bool{}
+			for _, s := range file.Sections {
+				if !strings.HasPrefix(s.Name, ".plt") {
+					continue
+				}
+				for a := s.Addr; a < s.Addr+s.Size; a += 4 {
+					name := o.frames(a)[0].Function
+					named[name] = true
+					if name != "" && !strings.HasSuffix(name, "@plt") && !strings.HasPrefix(name, "[") {
+						t.Errorf("%s+%#x is called %s", s.Name, a-s.Addr, name)
+					}
+				}
+			}
+			imported, err := file.DynamicSymbols()
+			if err != nil {
+				t.Fatal(err)
+			}
+			called := 0
+			for _, s := range imported {
+				if s.Section == elf.SHN_UNDEF && elf.ST_TYPE(s.Info) == elf.STT_FUNC && elf.ST_BIND(s.Info) == elf.STB_GLOBAL && s.Name != "__libc_start_main" {
+					called++
+					if !named[s.Name+"@plt"] {
+						t.Errorf("no stub is called %s@plt: %v", s.Name, named)
+					}
+				}
+			}
+			if called == 0 {
+				t.Error("the program calls no library")
 			}
 		})
 	}

@@ -16,6 +16,7 @@ import (
 type symtab struct {
 	list  []elfSymbol
 	names []byte
+	code  []*elf.Section
 }
 
 type elfSymbol struct {
@@ -44,6 +45,11 @@ func (o *object) readSymtab(f *elf.File, kind elf.SectionType) (*symtab, error) 
 		return nil, err
 	}
 	t := &symtab{names: names}
+	for _, s := range f.Sections {
+		if s.Flags&elf.SHF_EXECINSTR != 0 {
+			t.code = append(t.code, s)
+		}
+	}
 	size := 24
 	if f.Class == elf.ELFCLASS32 {
 		size = 16
@@ -144,7 +150,7 @@ func (t *symtab) at(addr uint64) (name string, start uint64, ok bool) {
 	for n := 0; i >= 0 && n < 8; i, n = i-1, n+1 {
 		s := t.list[i]
 		inside := addr-s.value < s.size || s.size == 0 && n == 0 && addr-s.value < maxFunction
-		if !inside {
+		if !inside || s.size == 0 && sectionOf(t.code, s.value) != sectionOf(t.code, addr) {
 			continue
 		}
 		// Mapping symbols of ARM and local labels are no functions.
@@ -153,6 +159,16 @@ func (t *symtab) at(addr uint64) (name string, start uint64, ok bool) {
 		}
 	}
 	return "", 0, false
+}
+
+// sectionOf is the section that holds an address, or nil. A symbol without a size reaches no
+// further: what follows crt's _init, its section's only one, are the stubs of libraries.
+func sectionOf(sections []*elf.Section, addr uint64) *elf.Section {
+	i := slices.IndexFunc(sections, func(s *elf.Section) bool { return addr >= s.Addr && addr-s.Addr < s.Size })
+	if i < 0 {
+		return nil
+	}
+	return sections[i]
 }
 
 // A plt names the stubs through which a program calls its libraries. They have no symbols, and
@@ -212,11 +228,10 @@ func (o *object) readPLT() (*plt, error) {
 
 // at reads the stub at addr, which jumps to where a slot says: (endbr64), (bnd) jmp *slot(%rip).
 func (p *plt) at(addr uint64) (name string, start uint64, ok bool) {
-	i := slices.IndexFunc(p.sectors, func(s *elf.Section) bool { return addr >= s.Addr && addr-s.Addr < s.Size })
-	if i < 0 {
+	s := sectionOf(p.sectors, addr)
+	if s == nil {
 		return "", 0, false
 	}
-	s := p.sectors[i]
 	step := uint64(16)
 	if s.Name == ".plt.got" && s.Entsize == 8 {
 		step = 8
