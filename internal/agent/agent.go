@@ -347,15 +347,24 @@ func (a *Agent) Check() error {
 	return nil
 }
 
-// Late are programs that have come since the agent was ready.
+// Late are programs that have come since the agent was ready: new ones, and those of a
+// name that it had then, beside or in the place of what is measured.
 func (a *Agent) Late() ([]Program, error) {
 	l, err := a.look()
 	if err != nil {
 		return nil, a.fail(err, "")
 	}
-	return slices.DeleteFunc(l.programs, func(p Program) bool {
-		return slices.ContainsFunc(a.found, func(f Program) bool { return f.Name == p.Name && len(f.IDs) >= len(p.IDs) })
-	}), nil
+	var then []uint32
+	for _, f := range a.found {
+		then = append(then, f.IDs...)
+	}
+	var late []Program
+	for _, p := range l.programs {
+		if p.IDs = slices.DeleteFunc(p.IDs, func(id uint32) bool { return slices.Contains(then, id) }); len(p.IDs) > 0 {
+			late = append(late, p)
+		}
+	}
+	return late, nil
 }
 
 // Stop ends the agent, and all that it has started, which is over when Stop returns.

@@ -15,6 +15,7 @@ import (
 	"github.com/org/ebpf-bench-gate/bench"
 	"github.com/org/ebpf-bench-gate/bpf"
 	"github.com/org/ebpf-bench-gate/internal/testkernel"
+	"golang.org/x/sys/unix"
 )
 
 // ours is the command of the agent of package testkernel.
@@ -201,6 +202,28 @@ func TestAgentMisbehavesLater(t *testing.T) {
 	within(t, "late", func() bool {
 		late, err := a.Late()
 		return err == nil && namesOf(late) == "b"
+	})
+}
+
+// One that takes the place of another of its name is late, too; the other is not.
+func TestAgentReloads(t *testing.T) {
+	requireKernel(t)
+	a, err := startAgent(t, bench.Agent{
+		Run:      "trap 'kill $p' USR1; " + self + " agent a b & p=$!; wait $p; exec " + self + " agent b",
+		Programs: []string{"b"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if late, err := a.Late(); err != nil || len(late) > 0 {
+		t.Errorf("before: %v, %v", late, err)
+	}
+	for _, m := range a.p.members() {
+		_ = unix.Kill(m.pid, unix.SIGUSR1)
+	}
+	within(t, "reloaded", func() bool {
+		late, err := a.Late()
+		return err == nil && namesOf(late) == "b" && len(late[0].IDs) == 1
 	})
 }
 

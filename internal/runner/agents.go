@@ -301,12 +301,23 @@ func (l *agents) turn(s *agentSide, round int, look func(*agent.Agent) error) (_
 	if err != nil {
 		return nil, err
 	}
-	if len(l.b.Agent.Programs) == 0 {
-		if late, err := a.Late(); err != nil {
-			return nil, l.placed(s, err)
-		} else if len(late) > 0 {
-			l.warn("agent %s of %s loaded %s after it was ready: raise ready: {stable: …}, or name its programs", l.b.Agent.Name, s.name, late[0].Name)
+	late, err := a.Late()
+	if err != nil {
+		return nil, l.placed(s, err)
+	}
+	var anew, more []string
+	for _, p := range late {
+		if _, measured := t.counts[p.Name]; measured {
+			anew = append(anew, p.Name)
+		} else {
+			more = append(more, p.Name)
 		}
+	}
+	if len(anew) > 0 {
+		l.warn("agent %s of %s loaded %s anew while the work was done: what the new one ran is not counted", l.b.Agent.Name, s.name, names(anew))
+	}
+	if len(more) > 0 && len(l.b.Agent.Programs) == 0 {
+		l.warn("agent %s of %s loaded %s after it was ready: raise ready: {stable: …}, or name its programs", l.b.Agent.Name, s.name, names(more))
 	}
 	stopped = true
 	warning, err := a.Stop()
