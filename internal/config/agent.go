@@ -25,7 +25,7 @@ func (r *reader) agents(n *yaml.Node) []bench.Agent {
 		a := bench.Agent{Pos: r.pos(key)}
 		a.Name, _ = r.name(key, "an agent")
 		ok := r.mapping(v, "agent "+quote(key.Value), fields{
-			"run":      func(_, v *yaml.Node) { a.Run, _ = r.word(v, "run", "a shell command") },
+			"run":      func(_, v *yaml.Node) { a.Run, _ = r.command(v, "run", "a shell command") },
 			"where":    func(_, v *yaml.Node) { r.where(v) },
 			"in":       func(_, v *yaml.Node) { a.In, _ = r.word(v, "in", "a network namespace of the benchmark") },
 			"env":      func(_, v *yaml.Node) { a.Env = r.env(v) },
@@ -85,7 +85,7 @@ func (r *reader) ready(n *yaml.Node) bench.Ready {
 				r.fail(v, "see https://pkg.go.dev/regexp/syntax", "log: %s", strings.TrimPrefix(err.Error(), "error parsing regexp: "))
 			}
 		},
-		"command":  func(_, v *yaml.Node) { b.Command, _ = r.word(v, "command", "a shell command") },
+		"command":  func(_, v *yaml.Node) { b.Command, _ = r.command(v, "command", "a shell command") },
 		"port":     func(_, v *yaml.Node) { b.Port = r.count(v, "port", 1, 65535) },
 		"programs": func(_, v *yaml.Node) { r.choice(v, "programs", "all") },
 		"stable":   func(_, v *yaml.Node) { b.Stable, _ = r.duration(v, "stable") },

@@ -130,6 +130,8 @@ func TestMistakes(t *testing.T) {
 		{"version: 1\nbuild: §make", `build must be a mapping, not "make"`, ""},
 		{"version: 1\nbuild:§ ", "build must be a mapping, not empty", ""},
 		{"version: 1\nbuild: {run: §[make]}", "run must be a shell command, not a list", ""},
+		{`version: 1` + "\n" + `build: {run: §"printf '\033[1m'; make"}`, "run has a NUL character", "single quotes"},
+		{`version: 1` + "\n" + `build: {cflags: [§"-D\0"]}`, "a flag has a NUL character", ""},
 		{"version: 1\nbuild: {share: §deps}", `share must be a list, not "deps"`, ""},
 		{"version: 1\nbuild: {share: [a, §a]}", `"a" is given twice`, ""},
 		{"version: 1\nbuild: {share: [§../a]}", "leads out of the config's directory", "relative"},

@@ -27,7 +27,7 @@ func (r *reader) harnesses(n *yaml.Node) []bench.Benchmark {
 		h := &bench.Harness{Pos: b.Pos}
 		b.Harness = h
 		ok := r.mapping(v, "command "+quote(key.Value), fields{
-			"run":     func(_, v *yaml.Node) { h.Run, _ = r.word(v, "run", "a shell command") },
+			"run":     func(_, v *yaml.Node) { h.Run, _ = r.command(v, "run", "a shell command") },
 			"dir":     func(_, v *yaml.Node) { h.Dir, _ = r.file(v, "dir") },
 			"adapter": func(_, v *yaml.Node) { h.Adapter = r.adapter(v) },
 			"results": func(_, v *yaml.Node) { h.Results, _ = r.file(v, "results") },

@@ -13,7 +13,7 @@ import (
 func (r *reader) build(key, n *yaml.Node) Build {
 	b := Build{Pos: r.pos(key)}
 	r.mapping(n, "build", fields{
-		"run": func(_, v *yaml.Node) { b.Run, _ = r.word(v, "run", "a shell command") },
+		"run": func(_, v *yaml.Node) { b.Run, _ = r.command(v, "run", "a shell command") },
 		"share": func(_, v *yaml.Node) {
 			b.Share = r.words(v, "share", func(e *yaml.Node) (string, bool) { return r.file(e, "a shared path") })
 		},
@@ -23,7 +23,7 @@ func (r *reader) build(key, n *yaml.Node) Build {
 		"cflags": func(_, v *yaml.Node) {
 			// A flag may stand twice: -I a -I b.
 			for _, e := range r.list(v, "cflags") {
-				if flag, ok := r.word(e, "a flag", "text"); ok {
+				if flag, ok := r.command(e, "a flag", "text"); ok {
 					b.CFlags = append(b.CFlags, flag)
 				}
 			}
@@ -52,7 +52,7 @@ func (r *reader) programs(n *yaml.Node) []bench.Program {
 					r.fail(v, "name one file; ${arch} stands for the architecture", "object must be one file, not a pattern")
 				}
 			},
-			"loader":    func(_, v *yaml.Node) { p.Loader, _ = r.word(v, "loader", "a shell command") },
+			"loader":    func(_, v *yaml.Node) { p.Loader, _ = r.command(v, "loader", "a shell command") },
 			"type":      func(_, v *yaml.Node) { p.Type = r.section(v, "type") },
 			"attach":    func(_, v *yaml.Node) { p.Attach = r.attach(v) },
 			"constants": func(_, v *yaml.Node) { p.Constants = r.constants(v) },

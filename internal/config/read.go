@@ -92,6 +92,16 @@ func (r *reader) word(n *yaml.Node, what, must string) (string, bool) {
 	return n.Value, true
 }
 
+// command is a text that becomes an argument of a process, which ends at a NUL.
+func (r *reader) command(n *yaml.Node, what, must string) (string, bool) {
+	w, ok := r.word(n, what, must)
+	if ok && strings.ContainsRune(w, 0) {
+		r.fail(n, `in double quotes YAML reads \0 and what else begins with a backslash: single quotes leave it to the command`, "%s has a NUL character", what)
+		ok = false
+	}
+	return w, ok
+}
+
 // words is a list of texts, in which none stands twice.
 func (r *reader) words(n *yaml.Node, what string, accept func(*yaml.Node) (string, bool)) []string {
 	var words []string

@@ -33,7 +33,7 @@ func (r *reader) work(key, n *yaml.Node, b *bench.Benchmark) *bench.Work {
 		given[k.Value] = k
 	}
 	r.mapping(n, "work", fields{
-		"run":    func(_, v *yaml.Node) { w.Run, _ = r.word(v, "run", "a shell command") },
+		"run":    func(_, v *yaml.Node) { w.Run, _ = r.command(v, "run", "a shell command") },
 		"in":     func(_, v *yaml.Node) { w.In = r.namespace(v) },
 		"within": func(_, v *yaml.Node) { w.Within, _ = r.duration(v, "within") },
 		"packets": func(_, v *yaml.Node) {
@@ -170,7 +170,7 @@ func (r *reader) commands(n *yaml.Node, what string) []bench.Command {
 		if e.Kind == yaml.MappingNode {
 			before := len(r.found)
 			r.mapping(e, "a command of "+what, fields{
-				"run": func(_, v *yaml.Node) { c.Run, _ = r.word(v, "run", "a shell command") },
+				"run": func(_, v *yaml.Node) { c.Run, _ = r.command(v, "run", "a shell command") },
 				"in":  func(_, v *yaml.Node) { c.In = r.namespace(v) },
 				"port": func(k, v *yaml.Node) {
 					c.Port = r.count(v, "port", 1, 65535)
@@ -183,7 +183,7 @@ func (r *reader) commands(n *yaml.Node, what string) []bench.Command {
 				r.fail(e, `{in: server, run: "a shell command"}`, "a command of %s does not say what it runs", what)
 			}
 		} else {
-			c.Run, _ = r.word(e, what, "a shell command, {in: NAMESPACE, run: COMMAND}, or a list of them")
+			c.Run, _ = r.command(e, what, "a shell command, {in: NAMESPACE, run: COMMAND}, or a list of them")
 		}
 		commands = append(commands, c)
 	}
