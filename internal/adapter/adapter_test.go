@@ -2,6 +2,7 @@ package adapter
 
 import (
 	"bytes"
+	"compress/gzip"
 	"flag"
 	"fmt"
 	"os"
@@ -22,6 +23,7 @@ var files = []struct{ name, format string }{
 	{"bmf.json", "bmf"},
 	{"callgrind.out", "callgrind"},
 	{"catch2.txt", "catch2"},
+	{"catch2-plain.txt", "catch2"},
 	{"catch2.xml", "catch2"},
 	{"criterion", "criterion"},
 	{"criterion.txt", "criterion"},
@@ -128,6 +130,34 @@ func TestDetectNothing(t *testing.T) {
 	for _, text := range []string{run.String(), "", " ", "hello\n", "{", "[", "[1,2]", `{"a":1}`, "\x00\x01", "<html>"} {
 		if f, ok := Detect([]byte(text)); ok {
 			t.Errorf("%.40q is detected as %s", text, f.Name)
+		}
+	}
+}
+
+// TestStreams reads what other systems and broken transfers make of files.
+func TestStreams(t *testing.T) {
+	packed := func(text string, lost int) string {
+		var b bytes.Buffer
+		z := gzip.NewWriter(&b)
+		_, _ = z.Write([]byte(text))
+		_ = z.Close()
+		return b.String()[:b.Len()-lost]
+	}
+	const gobench, bmf = "goos: linux\nBenchmarkA 1 5 ns/op\n", `{"a": {"latency": {"value": 5}}}`
+	for _, tt := range []struct{ text, want string }{
+		{"\ufeff" + gobench, ""},
+		{"\ufeff" + bmf, ""},
+		{packed("\ufeff"+bmf, 0), ""},
+		{strings.ReplaceAll(gobench, "\n", "\r\n"), ""},
+		{"", "no format that gate reads: it is empty"},
+		{packed("", 0), "no format that gate reads: it is empty"},
+		// Not what the last line lacks, which is there in the whole file.
+		{packed(gobench+"BenchmarkA 1", 8), "f:3:1: the file is cut off"},
+		{packed("running 1 test\ntest a ... bench: 5 ns/iter (+/- 1)\ntest b ... bench: x", 8), "f:3:1: the file is cut off"},
+	} {
+		set, _, err := ReadAny(strings.NewReader(tt.text), "", Options{File: "f"})
+		if tt.want == "" && (err != nil || set.Results() != 1) || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
+			t.Errorf("%.60q: %v, want %s", tt.text, err, tt.want)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package adapter
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"io"
 )
 
@@ -38,6 +39,9 @@ func (b *benchLines) Read(p []byte) (int, error) {
 			return 0, err
 		}
 		b.n++
+		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, bufio.ErrBufferFull) {
+			return 0, err // what is there of a line is not one
+		}
 		if !b.ordinary(line) {
 			b.rest = line
 		}

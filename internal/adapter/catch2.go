@@ -10,7 +10,9 @@ import (
 
 var (
 	catch2XML  = regexp.MustCompile(`<Catch(2TestRun)?[ >]`)
-	catch2Text = regexp.MustCompile(`(?m)^benchmark name +samples +iterations +(est run time|estimated) *\r?\n +mean +low mean +high mean`)
+	catch2Text = regexp.MustCompile(`(?m)^benchmark name +samples +iterations +(?:(?:est run time|estimated) *\r?\n +mean +low mean +high mean|mean *\r?$)`)
+	// Without analysis (--benchmark-no-analysis) a benchmark has one line.
+	catch2Plain = regexp.MustCompile(`^(?:(\S.*?) )? *\d+ +\d+ +([\d.]+) (ns|us|ms|s|m) *$`)
 	// The second line of a benchmark: mean and its bounds.
 	catch2Mean = regexp.MustCompile(`^ +([\d.]+) (ns|us|ms|s|m) +[\d.]+ (?:ns|us|ms|s|m) +[\d.]+ (?:ns|us|ms|s|m) *$`)
 	catch2Name = regexp.MustCompile(`^(\S.*?)(?: +\d+ +\d+ +[\d.]+ (?:ns|us|ms|s|m))? *$`)
@@ -29,7 +31,7 @@ func readCatch2(s *source) {
 	test, name := "", ""
 	// Rulers enclose the title of a test case: its name, then sections. One more
 	// stands under the head of a table.
-	title, head, table, mean := false, false, false, false
+	title, head, table, mean, plain := false, false, false, false, false
 	s.lines(func(line string) {
 		switch {
 		case strings.HasPrefix(line, "-----"):
@@ -43,11 +45,15 @@ func readCatch2(s *source) {
 				title, table, test = true, false, ""
 			}
 		case strings.HasPrefix(line, "benchmark name"):
-			head, table = true, false
+			head, table, plain = true, false, strings.HasSuffix(strings.TrimSpace(line), " mean")
 		case strings.HasPrefix(line, "===="):
 			title, head, table = false, false, false
 		case title && test == "":
 			test = strings.TrimSpace(line)
+		case table && plain && catch2Plain.MatchString(line):
+			m := catch2Plain.FindStringSubmatch(line)
+			s.addTest(test, strings.TrimSpace(name+" "+m[1]), s.number(m[2])*nanoseconds(m[3]))
+			name, mean = "", false
 		case table:
 			s.catch2Row(line, test, &name, &mean)
 		}

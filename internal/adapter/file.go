@@ -62,6 +62,9 @@ func ReadAny(r io.Reader, format string, o Options) (*Set, Format, error) {
 		}
 		in = bufio.NewReaderSize(z, HeadSize)
 	}
+	if mark, _ := in.Peek(3); string(mark) == "\ufeff" {
+		_, _ = in.Discard(len(mark))
+	}
 	var f Format
 	var ok bool
 	if format != "" {
@@ -74,6 +77,9 @@ func ReadAny(r io.Reader, format string, o Options) (*Set, Format, error) {
 		f, ok = Detect(head)
 	}
 	if !ok {
+		if _, err := in.Peek(1); errors.Is(err, io.EOF) {
+			return nil, Format{}, fmt.Errorf("%w: it is empty", ErrUnknown)
+		}
 		return nil, Format{}, ErrUnknown
 	}
 	set, err := Read(in, f, o)

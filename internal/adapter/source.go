@@ -2,6 +2,7 @@ package adapter
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -139,6 +140,12 @@ func (s *source) first() byte {
 func (s *source) lines(each func(line string)) {
 	scan := bufio.NewScanner(s.in)
 	scan.Buffer(nil, maxLine)
+	scan.Split(func(data []byte, end bool) (int, []byte, error) {
+		if end && s.in.failed && bytes.IndexByte(data, '\n') < 0 {
+			return 0, nil, nil // what is there of a line is not one
+		}
+		return bufio.ScanLines(data, end)
+	})
 	for scan.Scan() {
 		s.line, s.col = s.line+1, 1
 		each(strings.TrimSuffix(scan.Text(), "\r"))
@@ -163,6 +170,7 @@ type counter struct {
 	line        int
 	start, done int64
 	track       bool
+	failed      bool // ended before the file did
 }
 
 func (c *counter) Read(p []byte) (int, error) {
@@ -175,6 +183,7 @@ func (c *counter) Read(p []byte) (int, error) {
 		}
 	}
 	c.read += int64(n)
+	c.failed = c.failed || err != nil && !errors.Is(err, io.EOF)
 	switch {
 	case c.read > c.most:
 		return n, fmt.Errorf("more than %d MB", c.most>>20)
