@@ -254,6 +254,8 @@ func (r *Report) hint() string {
 			return fmt.Sprintf("measure %s in head too, or remove it from base", c.Benchmark)
 		case c.Boundary != nil:
 			return "store more runs, or measure against a base"
+		case c.Kind == bench.Imported && !c.Exact && c.Rounds == 0:
+			return fmt.Sprintf("%s needs more samples", c.Benchmark)
 		case c.Kind == bench.Imported && !c.Exact:
 			return fmt.Sprintf("%s has %d samples a side; more of them decide more", c.Benchmark, c.Rounds)
 		case c.Needs != nil:

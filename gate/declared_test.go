@@ -46,3 +46,20 @@ func TestCounts(t *testing.T) {
 		t.Errorf("a suite whose count is missing is %v", r.Verdict)
 	}
 }
+
+// Where there are too few samples for a test, the hint is to have more, and tells no
+// number of rounds, since there were none.
+func TestTooFewSamples(t *testing.T) {
+	run := func(id string, values ...float64) *bench.Run {
+		r := bench.Result{Benchmark: "fib", Program: "fib", Measure: bench.Latency, Kind: bench.Imported}
+		for _, v := range values {
+			r.Samples = append(r.Samples, bench.Sample{Value: v})
+		}
+		return &bench.Run{Schema: 1, ID: id, Testbed: bench.Testbed{Name: "lab"}, Results: []bench.Result{r}}
+	}
+	r := Compare(run("a", 1), run("b", 1, 2, 3, 4, 5), DefaultPolicy())
+	r.Asked = true
+	if got := r.hint(); got != "fib needs more samples" {
+		t.Errorf("%q", got)
+	}
+}
