@@ -64,12 +64,17 @@ func draw(c chart, width, height float64, whole bool) template.HTML {
 	if whole && c.Limit != nil {
 		low, high = min(low, *c.Limit), max(high, *c.Limit)
 	}
+	least := math.Inf(-1)
+	if low >= 0 {
+		least = 0 // no scale of times begins below it
+	}
 	if !(high > low) {
 		low, high = low-1, high+1
 	}
 	if room := .05 * (high - low); !math.IsInf(room, 0) {
 		low, high = low-room, high+room
 	}
+	low = max(low, least)
 	l, r, t, b := 2., 2., 2., 2.
 	if whole {
 		l, r, t, b = left, right, top, bottom

@@ -200,3 +200,17 @@ func TestStates(t *testing.T) {
 		}
 	}
 }
+
+// A scale has no values below 0 where the series has none.
+func TestScale(t *testing.T) {
+	for _, values := range [][]float64{{1, 200}, {0, 0, 0}, {0.5, 0.5}} {
+		s := &gate.Series{Benchmark: "p", Measure: bench.Latency, Unit: "ns"}
+		for _, v := range values {
+			s.Points = append(s.Points, gate.Point{Value: v})
+		}
+		picture := string(newChart(s).Picture)
+		if !strings.Contains(picture, ">0 ns<") || strings.Contains(picture, ">-") {
+			t.Errorf("%v: %s", values, picture)
+		}
+	}
+}

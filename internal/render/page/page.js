@@ -146,8 +146,9 @@ function interval(d, width) {
     const x = scale(low, high, 10, width - 10), at = 32;
     if (bad != null) {
       const from = d.bad > 0 ? x(bad) : x(low), to = d.bad > 0 ? x(high) : x(bad);
+      const right = to - from > 90 === d.bad > 0; // its name stands beyond it, where there is room
       svg.append(s("rect", { class: "beyond", x: from, y: 6, width: Math.max(0, to - from), height: 50 }), s("path", { class: "limit", d: `M${x(bad)} 6V56` }),
-        s("text", { x: x(bad) + (d.bad > 0 ? 4 : -4), y: 16, "text-anchor": d.bad > 0 ? "start" : "end" }, "limit " + percent(bad)));
+        s("text", { x: x(bad) + (right ? 4 : -4), y: 16, "text-anchor": right ? "start" : "end" }, "limit " + percent(bad)));
     }
     svg.append(s("path", { class: "zero", d: `M${x(0)} 6V56` }), s("path", { class: "span", d: `M${x(il)} ${at}H${x(ih)}` }), s("circle", { class: "est", cx: x(c), cy: at, r: 6 }));
     hit(x(c), at, percent(c)); hit(x(il), at, percent(il)); hit(x(ih), at, percent(ih));
