@@ -125,9 +125,11 @@ func (f *profileFlags) check(command []string) error {
 	}
 	most := bpf.MaxSampleRate()
 	switch {
-	case f.freq < 1 || f.freq > most:
+	case f.freq < 1:
+		return usage("--freq %d: this kernel takes 1 to %d samples a second", f.freq, most)
+	case f.freq > most:
 		return &exitError{code: exitUsage, err: fmt.Errorf("--freq %d: this kernel takes 1 to %d samples a second", f.freq, most),
-			hint: fmt.Sprintf("sysctl kernel.perf_event_max_sample_rate=%d", max(f.freq, 1))}
+			hint: fmt.Sprintf("sysctl kernel.perf_event_max_sample_rate=%d", f.freq)}
 	case f.kernelOnly && f.userOnly:
 		return usage("--kernel-only and --user-only: nothing is left")
 	case f.software && f.offCPU:
