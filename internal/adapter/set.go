@@ -133,9 +133,17 @@ func (s *Set) Join(other *Set) error {
 		}
 	}
 	s.programs = append(s.programs, other.programs...)
-	s.skipped = append(s.skipped, other.skipped...)
-	s.skipped = s.skipped[:min(len(s.skipped), maxNotes)]
+	for _, skip := range other.skipped {
+		s.skip(skip)
+	}
 	return nil
+}
+
+// skip notes a benchmark that the tool did not measure, once however often it tried.
+func (s *Set) skip(skip bench.Skip) {
+	if len(s.skipped) < maxNotes && !slices.Contains(s.skipped, skip) {
+		s.skipped = append(s.skipped, skip)
+	}
 }
 
 // add keeps a sample of a result, whose name and warnings the first one says.

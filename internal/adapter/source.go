@@ -107,9 +107,7 @@ func (s *source) addResult(r bench.Result, m measure, value float64) {
 
 // skip notes a benchmark that the tool did not measure.
 func (s *source) skip(name, reason string) {
-	if len(s.set.skipped) < maxNotes {
-		s.set.skipped = append(s.set.skipped, bench.Skip{Name: clean(name), Reason: clean(reason)})
-	}
+	s.set.skip(bench.Skip{Name: clean(name), Reason: clean(reason)})
 }
 
 // number reads a finite number; separators of thousands are left out.

@@ -124,8 +124,11 @@ func (c Command) importFiles(cmd *cobra.Command, f importFlags, files []string) 
 	if err != nil {
 		return usage("%w", err)
 	}
-	fmt.Fprintf(c.Stderr, "%d results of %d benchmarks, %d samples, by %s\n",
-		all.Results(), all.Benchmarks(), all.Samples(), strings.Join(slices.Sorted(maps.Keys(tools)), ", "))
+	fmt.Fprintf(c.Stderr, "%s of %s, %s, by %s\n",
+		many(all.Results(), "result"), many(all.Benchmarks(), "benchmark"), many(all.Samples(), "sample"), strings.Join(slices.Sorted(maps.Keys(tools)), ", "))
+	for _, s := range run.Skipped {
+		fmt.Fprintf(c.Stderr, "skip: %s: %s\n", s.Name, s.Reason)
+	}
 	if f.file != "" {
 		return unmeasured(writeRun(f.file, run))
 	}
