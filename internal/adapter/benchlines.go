@@ -93,7 +93,7 @@ func (b *benchLines) ordinary(line []byte) bool {
 		}
 		n++
 	}
-	if n == 0 || len(bytes.TrimLeft(rest, "\r")) != 1 { // another byte, or no end of the line
+	if n == 0 || string(bytes.TrimLeft(rest, "\r")) != "\n" { // something else, or no end of the line
 		return false
 	}
 	for i, v := range values[:n] {

@@ -138,6 +138,7 @@ func TestBenchLinesPlace(t *testing.T) {
 func FuzzBenchLines(f *testing.F) {
 	f.Add(benchText)
 	f.Add("BenchmarkA 1 2 ns/op\nBenchmarkA 1 2 ns/op 3 ns/op\nBenchmarkA 1 2 ns/op\n")
+	f.Add("BenchmarkX 1 2 ns/op\nBenchmarkX 1 4 ns/op\r1")
 	f.Fuzz(func(t *testing.T, text string) {
 		if len(text) > 10_000 || strings.Contains(text, "Unit") || strings.ContainsRune(text, '[') {
 			return // units may change what measures are called

@@ -51,7 +51,11 @@ Pages have no script and load nothing. The same runs make the same files.`,
 			if err != nil {
 				return unmeasured(err)
 			}
-			fmt.Fprintf(c.Stderr, "%d histories of %d runs\n", len(all), len(entries))
+			histories := "histories"
+			if len(all) == 1 {
+				histories = "history"
+			}
+			fmt.Fprintf(c.Stderr, "%d %s of %s\n", len(all), histories, many(len(entries), "run"))
 			fmt.Fprintln(c.Stdout, filepath.Join(dir, "index.html"))
 			return nil
 		},
