@@ -278,8 +278,8 @@ func (p *Profiler) Start() error {
 	return nil
 }
 
-// Run hands out samples until ctx is done, then stops sampling, hands out what is left,
-// and returns what was counted. Where waits are sampled, threads that still wait are told
+// Run hands out samples until ctx is done or every process that was tracked has ended, then
+// stops sampling, hands out what is left, and returns what was counted. Where waits are sampled, threads that still wait are told
 // at the end with the time so far.
 func (p *Profiler) Run(ctx context.Context, h ProfilerHandler) (ProfilerStats, error) {
 	var over atomic.Bool
@@ -287,7 +287,7 @@ func (p *Profiler) Run(ctx context.Context, h ProfilerHandler) (ProfilerStats, e
 		over.Store(true)
 		_ = p.reader.Flush()
 	})()
-	for !over.Load() {
+	for !over.Load() && !p.deserted() {
 		if err := p.read(h, time.Now().Add(readEvery), over.Load); err != nil {
 			return ProfilerStats{}, err
 		}

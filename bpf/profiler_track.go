@@ -9,6 +9,8 @@ import (
 	"os"
 	"strconv"
 	"strings"
+
+	"github.com/cilium/ebpf"
 )
 
 // Track has a process sampled, with all of its threads, the children that it has and those
@@ -39,6 +41,16 @@ func (p *Profiler) Track(pid int) error {
 		}
 	}
 	return nil
+}
+
+// deserted tells that of those who were tracked nobody is left: who ends is taken out of the
+// map by the kernel.
+func (p *Profiler) deserted() bool {
+	if p.tracked == nil {
+		return false
+	}
+	var any uint32
+	return errors.Is(p.tracked.NextKey(nil, &any), ebpf.ErrKeyNotExist)
 }
 
 // hostProcesses says that the programs see other process numbers than this process does.

@@ -356,6 +356,9 @@ func (s *sampling) tell(w io.Writer, p *profile.Profile, stats bpf.ProfilerStats
 	}
 	fmt.Fprintf(w, "%s in %.1f s, %d lost\n", what, p.Took.Seconds(), stats.Lost)
 	warn := func(format string, args ...any) { fmt.Fprintf(w, "warning: "+format+"\n", args...) }
+	if s.samples == 0 && !s.flags.offCPU && stats.Lost == 0 {
+		warn("nobody who was asked for was met on a CPU: --freq takes more samples, --off-cpu shows where time is waited")
+	}
 	if stats.Lost > 0 {
 		warn("%d samples found no room in the buffer: --buffer %d", stats.Lost, 2*s.flags.buffer)
 	}
