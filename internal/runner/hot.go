@@ -16,7 +16,7 @@ import (
 // What became slower is sampled once all is measured, for so long a side, and for the first so many
 // benchmarks: it is told beside the verdict and decides nothing.
 const (
-	hotEach = 300 * time.Millisecond
+	hotEach = 150 * time.Millisecond
 	maxHot  = 8
 )
 
