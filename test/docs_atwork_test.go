@@ -78,11 +78,12 @@ all:
 exec agent event_execve event_exit
 -- beside.sh --
 #!/bin/sh
-# A command beside an agent and a program on eth0, in namespaces of its own: ip mounts a bpffs.
+# A command beside an agent and a program on eth0, in namespaces of its own.
 exec unshare --net --mount ./beside_too.sh "$1"
 -- beside_too.sh --
 #!/bin/sh
 set -e
+mount -t bpf bpf /sys/fs/bpf # ip makes its directories in it, which would stay on the host
 ip link add eth0 type veth peer name far
 ip link set dev eth0 xdpgeneric obj filter.o sec xdp
 ip link set eth0 up
