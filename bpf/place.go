@@ -15,7 +15,7 @@ import (
 	"github.com/cilium/ebpf/btf"
 
 	"github.com/org/ebpf-bench-gate/bench"
-	"github.com/org/ebpf-bench-gate/internal/near"
+	"github.com/org/ebpf-bench-gate/internal/english"
 )
 
 // A Place is what the hooks of programs are parts of, where they are parts of
@@ -190,7 +190,7 @@ func (h Hook) missing(known []string, format string, args ...any) error {
 		return errors.New(text)
 	}
 	d := &bench.Diagnostic{Pos: h.pos, Message: fmt.Sprintf("%s %q: %s", config, h.text, text)}
-	if meant, ok := near.Word(h.target, known); ok {
+	if meant, ok := english.Near(h.target, known); ok {
 		d.Hint = "did you mean " + strings.TrimSuffix(h.text, h.target) + meant + "?"
 	}
 	return &NoTarget{d}

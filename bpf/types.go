@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/org/ebpf-bench-gate/bench"
-	"github.com/org/ebpf-bench-gate/internal/near"
+	"github.com/org/ebpf-bench-gate/internal/english"
 )
 
 // typeName is the program's type in the words of bpftool.
@@ -152,7 +152,7 @@ func retype(spec *ebpf.ProgramSpec, p bench.Program) error {
 				names[i] = s.name
 			}
 			hint := "expected one of " + strings.Join(names, ", ")
-			if meant, ok := near.Word(plain, names); ok {
+			if meant, ok := english.Near(plain, names); ok {
 				hint = "did you mean " + meant + "?"
 			}
 			return &bench.Diagnostic{Pos: p.Pos, Message: fmt.Sprintf("unknown program type %q", name), Hint: hint}

@@ -19,6 +19,7 @@ import (
 	"github.com/org/ebpf-bench-gate/bench"
 	"github.com/org/ebpf-bench-gate/internal/adapter"
 	"github.com/org/ebpf-bench-gate/internal/build"
+	"github.com/org/ebpf-bench-gate/internal/english"
 	"github.com/org/ebpf-bench-gate/internal/store"
 )
 
@@ -125,7 +126,7 @@ func (c Command) importFiles(cmd *cobra.Command, f importFlags, files []string) 
 		return usage("%w", err)
 	}
 	fmt.Fprintf(c.Stderr, "%s of %s, %s, by %s\n",
-		many(all.Results(), "result"), many(all.Benchmarks(), "benchmark"), many(all.Samples(), "sample"), strings.Join(slices.Sorted(maps.Keys(tools)), ", "))
+		english.Count(all.Results(), "result"), english.Count(all.Benchmarks(), "benchmark"), english.Count(all.Samples(), "sample"), strings.Join(slices.Sorted(maps.Keys(tools)), ", "))
 	for _, s := range run.Skipped {
 		fmt.Fprintf(c.Stderr, "skip: %s: %s\n", s.Name, s.Reason)
 	}

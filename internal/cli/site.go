@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/org/ebpf-bench-gate/internal/english"
 	"github.com/org/ebpf-bench-gate/internal/site"
 	"github.com/org/ebpf-bench-gate/internal/store"
 )
@@ -55,7 +56,7 @@ Pages have no script and load nothing. The same runs make the same files.`,
 			if len(all) == 1 {
 				histories = "history"
 			}
-			fmt.Fprintf(c.Stderr, "%d %s of %s\n", len(all), histories, many(len(entries), "run"))
+			fmt.Fprintf(c.Stderr, "%d %s of %s\n", len(all), histories, english.Count(len(entries), "run"))
 			fmt.Fprintln(c.Stdout, filepath.Join(dir, "index.html"))
 			return nil
 		},

@@ -14,6 +14,7 @@ import (
 
 	"github.com/org/ebpf-bench-gate/bench"
 	"github.com/org/ebpf-bench-gate/internal/config"
+	"github.com/org/ebpf-bench-gate/internal/english"
 	"github.com/org/ebpf-bench-gate/internal/render"
 	"github.com/org/ebpf-bench-gate/internal/verifier"
 )
@@ -285,7 +286,7 @@ func (c Command) writeVerified(f *verifierFlags, q *verifier.Query, pairs []veri
 // countVerified says how much was looked at.
 func (c Command) countVerified(label string, v *verified, hint bool) {
 	accepted, rejected, notLoaded := verifier.Outcomes(v.rows)
-	line := fmt.Sprintf("%s%s of %s: %d accepted, %d rejected", label, many(len(v.rows), "program"), many(v.files, "file"), accepted, rejected)
+	line := fmt.Sprintf("%s%s of %s: %d accepted, %d rejected", label, english.Count(len(v.rows), "program"), english.Count(v.files, "file"), accepted, rejected)
 	if notLoaded > 0 {
 		line += fmt.Sprintf(", %d not loaded", notLoaded)
 	}
@@ -293,16 +294,9 @@ func (c Command) countVerified(label string, v *verified, hint bool) {
 		line += " (-v says why)"
 	}
 	if v.skipped > 0 {
-		line += fmt.Sprintf("; %s without programs", many(v.skipped, "file"))
+		line += fmt.Sprintf("; %s without programs", english.Count(v.skipped, "file"))
 	}
 	fmt.Fprintln(c.Stdout, line+".")
-}
-
-func many(n int, what string) string {
-	if n != 1 {
-		what += "s"
-	}
-	return fmt.Sprintf("%d %s", n, what)
 }
 
 // writeReason says why the program of head does not load, or what else there is to say

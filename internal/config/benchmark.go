@@ -10,7 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/org/ebpf-bench-gate/bench"
-	"github.com/org/ebpf-bench-gate/internal/near"
+	"github.com/org/ebpf-bench-gate/internal/english"
 	"github.com/org/ebpf-bench-gate/internal/packet"
 )
 
@@ -173,7 +173,7 @@ func (r *reader) known(benchmarks []bench.Benchmark, programs []bench.Program) {
 			continue
 		}
 		hint := "list it with its object: programs: {" + b.Program + ": {object: …}}"
-		if meant, ok := near.Word(b.Program, names); ok {
+		if meant, ok := english.Near(b.Program, names); ok {
 			hint = "did you mean " + meant + "?"
 		}
 		r.failAt(b.Pos, hint, "the program %s is not listed under programs", quote(b.Program))

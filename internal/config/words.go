@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/org/ebpf-bench-gate/internal/near"
+	"github.com/org/ebpf-bench-gate/internal/english"
 )
 
 // quote shows what somebody wrote: quoted, escaped, and not too long.
@@ -20,7 +20,7 @@ func quote(s string) string {
 // expected is the hint for a word that is none of those that are known: the
 // nearest one, or all.
 func expected(word string, known []string) string {
-	if meant, ok := near.Word(word, known); ok {
+	if meant, ok := english.Near(word, known); ok {
 		return fmt.Sprintf("did you mean %s?", meant)
 	}
 	return "expected one of " + strings.Join(known, ", ")

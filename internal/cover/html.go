@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/org/ebpf-bench-gate/bench"
+	"github.com/org/ebpf-bench-gate/internal/english"
 )
 
 //go:embed page.html
@@ -24,7 +25,7 @@ const (
 
 // HTML writes a page of annotated source, in one file that asks for nothing else.
 func HTML(w io.Writer, r *Report) error {
-	v := view{Title: visible(r.Title), Runs: plural(int(r.Runs()), "run")}
+	v := view{Title: visible(r.Title), Runs: english.Count(r.Runs(), "run")}
 	for _, o := range r.Objects {
 		for _, name := range o.Benchmarks {
 			v.Benchmarks = append(v.Benchmarks, visible(name))
@@ -128,7 +129,7 @@ func lineRow(l *Line) lineView {
 		v.Class, v.Insns = "miss", ""
 	} else if l.Reached < l.Size {
 		v.Class = "part"
-		v.Notes = fmt.Sprintf("%d of its %s were reached. ", l.Reached, plural(l.Size, "instruction"))
+		v.Notes = fmt.Sprintf("%d of its %s were reached. ", l.Reached, english.Count(l.Size, "instruction"))
 	}
 	for _, b := range l.Branches {
 		switch {

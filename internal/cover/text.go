@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/org/ebpf-bench-gate/bench"
+	"github.com/org/ebpf-bench-gate/internal/english"
 )
 
 // maxUnreached is how many functions and lines are named that were never reached;
@@ -27,7 +28,7 @@ func Text(w io.Writer, r *Report) error {
 	if len(r.Objects) == 0 {
 		return warnings(w, r)
 	}
-	fmt.Fprintf(&b, "%s   %s, %s\n\n", visible(r.Title), plural(benchmarks, "benchmark"), plural(int(r.Runs()), "run"))
+	fmt.Fprintf(&b, "%s   %s, %s\n\n", visible(r.Title), english.Count(benchmarks, "benchmark"), english.Count(r.Runs(), "run"))
 	rows := [][]string{{"", "PROGRAM", "FUNCTION", "CALLS", "INSNS A CALL", "LINES", "BLOCKS", "BRANCHES"}}
 	for _, o := range r.Objects {
 		for _, p := range o.Programs {
@@ -50,7 +51,7 @@ func Text(w io.Writer, r *Report) error {
 	b.WriteString("\n")
 	r.unreached(&b)
 	if n := r.unknown(); n > 0 {
-		fmt.Fprintf(&b, "of %s the counts do not tell the ways\n", plural(n, "branch"))
+		fmt.Fprintf(&b, "of %s the counts do not tell the ways\n", english.Count(n, "branch"))
 	}
 	if _, err := io.WriteString(w, b.String()); err != nil {
 		return err
@@ -162,7 +163,7 @@ func (r *Report) unreached(b *strings.Builder) {
 func tell(b *strings.Builder, label string, lines []string) {
 	for i, s := range lines {
 		if i == maxUnreached {
-			fmt.Fprintf(b, "%sand %s\n", label, plural(len(lines)-i, "more line"))
+			fmt.Fprintf(b, "%sand %s\n", label, english.Count(len(lines)-i, "more line"))
 			return
 		}
 		fmt.Fprintf(b, "%s%s\n", label, s)
@@ -213,17 +214,6 @@ func ranges(numbers []int) string {
 		parts, i = append(parts, s), end+1
 	}
 	return strings.Join(parts, ",")
-}
-
-func plural(n int, what string) string {
-	switch {
-	case n == 1:
-	case strings.HasSuffix(what, "ch"):
-		what += "es"
-	default:
-		what += "s"
-	}
-	return strconv.Itoa(n) + " " + what
 }
 
 // number has no more digits than it needs.

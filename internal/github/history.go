@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/org/ebpf-bench-gate/bench"
+	"github.com/org/ebpf-bench-gate/internal/english"
 	"github.com/org/ebpf-bench-gate/internal/store"
 )
 
@@ -236,7 +237,7 @@ func (h *History) String() string {
 	for _, r := range h.Runs {
 		testbeds[r.Testbed.Slug()] = true
 	}
-	s := fmt.Sprintf("%s on %s", plural(len(h.Runs), "stored run"), plural(len(testbeds), "testbed"))
+	s := fmt.Sprintf("%s on %s", english.Count(len(h.Runs), "stored run"), english.Count(len(testbeds), "testbed"))
 	if len(h.Runs) == 0 {
 		s = "no stored runs"
 	} else if h.Newest != "" {
@@ -267,11 +268,4 @@ func (h *History) Testbeds() []string {
 	}
 	slices.Sort(names)
 	return names
-}
-
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/org/ebpf-bench-gate/bench"
 	"github.com/org/ebpf-bench-gate/gate"
+	"github.com/org/ebpf-bench-gate/internal/english"
 )
 
 // What people copy out of a comment is made of these alone: a name that would be
@@ -227,7 +228,7 @@ func accept(reports []*gate.Report, o *MarkdownOptions) string {
 	}
 	b.WriteString("```\n\n")
 	if more > 0 {
-		fmt.Fprintf(&b, "…and %s like these.\n\n", plural(more, "more waiver"))
+		fmt.Fprintf(&b, "…and %s like these.\n\n", english.Count(more, "more waiver"))
 	}
 	if o.Label != "" {
 		b.WriteString("It counts once it is merged; before that, where somebody who may write sets the label " + code(o.Label) + " after the push and runs the report again.\n\n")

@@ -12,6 +12,7 @@ import (
 
 	"github.com/org/ebpf-bench-gate/bench"
 	"github.com/org/ebpf-bench-gate/gate"
+	"github.com/org/ebpf-bench-gate/internal/english"
 	"github.com/org/ebpf-bench-gate/internal/plot"
 )
 
@@ -253,11 +254,11 @@ func (b *pageBuilder) explain(out *pageSection, r *gate.Report, s *sheet) {
 	for _, n := range skipNotes(r) {
 		out.Notes = append(out.Notes, pageNote{Who: n.who(name), Text: "skipped: " + clean(n.text), Hint: clean(n.hint)})
 	}
-	out.NotesName = plural(len(out.Notes), "note")
+	out.NotesName = english.Count(len(out.Notes), "note")
 	if doubts > 0 {
-		out.NotesName = plural(doubts, "warning")
+		out.NotesName = english.Count(doubts, "warning")
 		if more := len(out.Notes) - doubts; more > 0 {
-			out.NotesName += " and " + plural(more, "note")
+			out.NotesName += " and " + english.Count(more, "note")
 		}
 	}
 	const few = 8

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/org/ebpf-bench-gate/gate"
+	"github.com/org/ebpf-bench-gate/internal/english"
 )
 
 // JUnit writes reports as the XML that JUnit's users agree on (Jenkins's
@@ -25,7 +26,7 @@ func JUnit(w io.Writer, reports []*gate.Report, missing int) error {
 	}
 	if missing > 0 || len(reports) == 0 {
 		s := junitSuite{Name: "not measured"}
-		s.add(junitCase{Class: "gate", Name: "verdict", Error: problem("unmeasured", fmt.Sprintf("%s could not be measured", plural(max(missing, 1), "testbed")), "")})
+		s.add(junitCase{Class: "gate", Name: "verdict", Error: problem("unmeasured", fmt.Sprintf("%s could not be measured", english.Count(max(missing, 1), "testbed")), "")})
 		all.add(s)
 	}
 	if _, err := io.WriteString(w, xml.Header); err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/org/ebpf-bench-gate/bench"
 	"github.com/org/ebpf-bench-gate/gate"
+	"github.com/org/ebpf-bench-gate/internal/english"
 )
 
 const (
@@ -101,7 +102,7 @@ func (c *comment) first() {
 	shown := rows[:min(len(rows), c.rows)]
 	c.table(shown)
 	if n := len(rows) - len(shown); n > 0 {
-		c.printf("…and %s like these.\n\n", plural(n, "more row"))
+		c.printf("…and %s like these.\n\n", english.Count(n, "more row"))
 	}
 	why, _ := rowNotes(shown, 0)
 	n := 0
@@ -198,7 +199,7 @@ func (c *comment) programs() {
 	most := min(20, c.rows)
 	for i, p := range c.r.Programs {
 		if i == most {
-			c.printf("…and %s that the verifier did not accept.\n\n", plural(len(c.r.Programs)-most, "more program"))
+			c.printf("…and %s that the verifier did not accept.\n\n", english.Count(len(c.r.Programs)-most, "more program"))
 			break
 		}
 		m := bad
@@ -236,7 +237,7 @@ func (c *comment) warnings() {
 		c.printf("- %s %s\n", emoji[doubtful], line)
 	}
 	if n > most {
-		c.printf("- …and %s\n", plural(n-most, "more warning"))
+		c.printf("- …and %s\n", english.Count(n-most, "more warning"))
 	}
 	if n > 0 {
 		c.printf("\n")

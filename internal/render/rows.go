@@ -7,6 +7,7 @@ import (
 
 	"github.com/org/ebpf-bench-gate/bench"
 	"github.com/org/ebpf-bench-gate/gate"
+	"github.com/org/ebpf-bench-gate/internal/english"
 )
 
 // A sheet is what both layouts show of a report's rows.
@@ -146,7 +147,7 @@ func (s *sheet) intervalCell(c *gate.Comparison) string {
 
 func boundary(c *gate.Comparison) string {
 	b := c.Boundary
-	runs := " (" + plural(b.Samples, "run") + ")"
+	runs := " (" + english.Count(b.Samples, "run") + ")"
 	switch {
 	case b.Lower != nil && b.Upper != nil:
 		return quantity(*b.Lower, c.Unit) + "…" + quantity(*b.Upper, c.Unit) + runs
@@ -169,7 +170,7 @@ func (s *sheet) verdict(c *gate.Comparison) string {
 		return c.Verdict.String()
 	case c.Waived != nil && c.Waived.Used && c.Verdict == gate.Pass:
 		if c.Waived.Age != nil {
-			return fmt.Sprintf("pass, waived for %s", plural(*c.Waived.Age, "day"))
+			return fmt.Sprintf("pass, waived for %s", english.Count(*c.Waived.Age, "day"))
 		}
 		return "pass, waived until " + c.Waived.Until
 	case c.Layout && (c.Verdict == gate.Regressed || c.Verdict == gate.Improved):
@@ -251,22 +252,15 @@ func (s *sheet) staticTable() (header []string, rows [][]string) {
 func (s *sheet) others() string {
 	var parts []string
 	if s.same > 0 {
-		parts = append(parts, plural(s.same, "exact measure")+" unchanged")
+		parts = append(parts, english.Count(s.same, "exact measure")+" unchanged")
 	}
 	if s.details > 0 {
-		parts = append(parts, plural(s.details, "detail")+" of static measures changed, see JSON")
+		parts = append(parts, english.Count(s.details, "detail")+" of static measures changed, see JSON")
 	}
 	if s.unsure > 0 {
-		parts = append(parts, plural(s.unsure, "unjudged measure")+" without a sure change")
+		parts = append(parts, english.Count(s.unsure, "unjudged measure")+" without a sure change")
 	}
 	return strings.Join(parts, ", ")
-}
-
-func plural(n int, what string) string {
-	if n != 1 {
-		what += "s"
-	}
-	return fmt.Sprintf("%d %s", n, what)
 }
 
 // against is what head was held against.

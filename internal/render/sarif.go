@@ -13,6 +13,7 @@ import (
 
 	"github.com/org/ebpf-bench-gate/bench"
 	"github.com/org/ebpf-bench-gate/gate"
+	"github.com/org/ebpf-bench-gate/internal/english"
 )
 
 // SARIFOptions of [SARIF].
@@ -44,7 +45,7 @@ func SARIF(w io.Writer, reports []*gate.Report, missing int, o SARIFOptions) err
 	if missing > 0 || len(reports) == 0 {
 		b := newSarifRun("not measured", o)
 		b.run.Invocations[0].Successful = false
-		b.notify("error", fmt.Sprintf("%s could not be measured", plural(max(missing, 1), "testbed")))
+		b.notify("error", fmt.Sprintf("%s could not be measured", english.Count(max(missing, 1), "testbed")))
 		log.Runs = append(log.Runs, b.run)
 	}
 	e := json.NewEncoder(w)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/org/ebpf-bench-gate/gate"
+	"github.com/org/ebpf-bench-gate/internal/english"
 )
 
 // SuiteOptions of [Suite].
@@ -175,7 +176,7 @@ func (s *suite) write() string {
 	}
 	for i, n := range s.o.Notes {
 		if i == 30 {
-			fmt.Fprintf(&b, "- …and %s\n", plural(len(s.o.Notes)-i, "more note"))
+			fmt.Fprintf(&b, "- …and %s\n", english.Count(len(s.o.Notes)-i, "more note"))
 			break
 		}
 		fmt.Fprintf(&b, "- %s\n", escape(n, maxParagraph))
@@ -233,7 +234,7 @@ func (s *suite) allTitle() string {
 		}
 	}
 	if n := len(s.all); n > 1 {
-		title += " · " + plural(n, "testbed")
+		title += " · " + english.Count(n, "testbed")
 	}
 	return title
 }

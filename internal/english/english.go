@@ -1,15 +1,28 @@
-// Package near finds the word that somebody meant: the known one that a slip of the
-// finger turns into what was written. It is for hints of errors, and decides nothing.
-package near
+// Package english is the wording of what a program says: the word that somebody meant, for
+// hints of errors, and how many there are of a thing. It decides nothing.
+package english
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 )
 
-// Word is the known word that is nearest to word, in whatever case; ok is false where
+// Count is a number and what it counts: "1 run", "2 runs", "3 branches".
+func Count[N int | int64 | uint64](n N, what string) string {
+	switch {
+	case n == 1:
+	case strings.HasSuffix(what, "ch"):
+		what += "es"
+	default:
+		what += "s"
+	}
+	return strconv.FormatInt(int64(n), 10) + " " + what
+}
+
+// Near is the known word that is nearest to word, in whatever case; ok is false where
 // none is near enough to have been meant.
-func Word(word string, known []string) (near string, ok bool) {
+func Near(word string, known []string) (near string, ok bool) {
 	if len(word) > 100 {
 		return "", false
 	}
