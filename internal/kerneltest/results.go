@@ -20,8 +20,10 @@ type results struct {
 	passed  int
 	skipped []outcome
 	failed  []outcome
-	open    []string // packages that did not end
-	pending []string // lines since the last ending of a test
+	open    []string          // packages that did not end
+	pending []string          // lines since the last ending of a test
+	running string            // the test whose lines come now
+	said    map[string]string // the last line of each test that has not ended
 	notes   []string
 }
 
@@ -29,9 +31,13 @@ type results struct {
 type outcome struct {
 	pkg, name string
 	lines     []string
+	last      string // of what it said itself: why, where it was skipped
 }
 
-var ending = regexp.MustCompile(`^( *)--- (PASS|FAIL|SKIP): (\S+)`)
+var (
+	ending = regexp.MustCompile(`^( *)--- (PASS|FAIL|SKIP): (\S+)`)
+	turn   = regexp.MustCompile(`^=== (?:RUN|CONT|NAME) +(\S+)`)
+)
 
 // maxPending bounds what is kept of one test.
 const maxPending = 2000
@@ -60,6 +66,7 @@ func printable(s string) string {
 func (r *results) line(l string) {
 	if pkg, ok := strings.CutPrefix(l, "=== package "); ok {
 		r.pkg, r.open, r.pending = pkg, append(r.open, pkg), nil
+		r.running, r.said = "", make(map[string]string)
 		return
 	}
 	if rest, ok := strings.CutPrefix(l, "=== ended "); ok {
@@ -76,9 +83,16 @@ func (r *results) line(l string) {
 		if len(r.pending) < maxPending {
 			r.pending = append(r.pending, l)
 		}
+		// The endings of subtests come all together, behind that of their parent.
+		if t := turn.FindStringSubmatch(l); t != nil {
+			r.running = t[1]
+		} else if text := strings.TrimSpace(l); text != "" && r.said != nil {
+			r.said[r.running] = text
+		}
 		return
 	}
-	o := outcome{r.pkg, m[3], append(r.pending, l)}
+	o := outcome{r.pkg, m[3], append(r.pending, l), r.said[m[3]]}
+	delete(r.said, m[3])
 	r.pending = nil
 	switch m[2] {
 	case "PASS":
@@ -99,7 +113,7 @@ func (r *results) ended(pkg, how string) {
 	if how == "ok" || slices.Contains(r.pending, "FAIL") {
 		return // it said so itself, and which tests failed
 	}
-	r.failed = append(r.failed, outcome{pkg, how, r.pending})
+	r.failed = append(r.failed, outcome{pkg: pkg, name: how, lines: r.pending})
 }
 
 // tell prints what came of a kernel, and returns the number of failures.
@@ -141,16 +155,14 @@ func (b *bed) tell(w io.Writer) int {
 	return failures
 }
 
-// reason is the last that a skipped test said before it ended.
+// reason is the last that a skipped test said before it ended, without where.
 func (o outcome) reason() string {
-	for i := len(o.lines) - 1; i >= 0; i-- {
-		if l := strings.TrimSpace(o.lines[i]); l != "" && !ending.MatchString(o.lines[i]) {
-			if _, text, ok := strings.Cut(l, ".go:"); ok {
-				_, text, _ = strings.Cut(text, ": ")
-				return text
-			}
-			return l
-		}
+	if o.last == "" {
+		return "no reason given"
 	}
-	return "no reason given"
+	if _, text, ok := strings.Cut(o.last, ".go:"); ok {
+		_, text, _ = strings.Cut(text, ": ")
+		return text
+	}
+	return o.last
 }
