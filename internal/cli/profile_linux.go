@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/org/ebpf-bench-gate/bpf"
+	"github.com/org/ebpf-bench-gate/internal/english"
 	"github.com/org/ebpf-bench-gate/internal/profile"
 	"github.com/org/ebpf-bench-gate/internal/symbol"
 	"github.com/org/ebpf-bench-gate/internal/work"
@@ -80,6 +81,15 @@ graph too. The config is found as gate run finds it.`,
 			}
 			if err := f.check(args); err != nil {
 				return err
+			}
+			changed := cmd.Flags().Changed
+			switch {
+			case changed("min-wait") && !f.offCPU:
+				return usage("--min-wait: only --off-cpu takes waits")
+			case changed("freq") && f.offCPU:
+				return usage("--freq: --off-cpu takes every wait, by no clock")
+			case changed("rows") && f.format != "top":
+				return usage("--rows: that is for --format top, not %s", f.format)
 			}
 			return unmeasured(c.sample(cmd.Context(), f, args))
 		},
@@ -350,9 +360,9 @@ func (s *sampling) finish(c Command, stats bpf.ProfilerStats) error {
 
 // tell says what the numbers rest on.
 func (s *sampling) tell(w io.Writer, p *profile.Profile, stats bpf.ProfilerStats) {
-	what := fmt.Sprintf("%d samples of %s at %d Hz", s.samples, p.Event, s.flags.freq)
+	what := fmt.Sprintf("%s of %s at %d Hz", english.Count(s.samples, "sample"), p.Event, s.flags.freq)
 	if s.flags.offCPU {
-		what = fmt.Sprintf("%d waits", s.samples)
+		what = english.Count(s.samples, "wait")
 	}
 	fmt.Fprintf(w, "%s in %.1f s, %d lost\n", what, p.Took.Seconds(), stats.Lost)
 	warn := func(format string, args ...any) { fmt.Fprintf(w, "warning: "+format+"\n", args...) }

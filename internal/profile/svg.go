@@ -13,6 +13,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/org/ebpf-bench-gate/internal/english"
 	"github.com/org/ebpf-bench-gate/internal/symbol"
 )
 
@@ -95,9 +96,9 @@ func (n *node) gone() (out []string) {
 
 // about says what a profile is of.
 func about(p *Profile) string {
-	what := fmt.Sprintf("%d samples", p.Count())
+	what := english.Count(p.Count(), "sample")
 	if p.Type == OffCPU {
-		what = fmt.Sprintf("%v in %d waits", round(p.Value()), p.Count())
+		what = fmt.Sprintf("%v in %s", round(p.Value()), english.Count(p.Count(), "wait"))
 	} else if p.Period > 0 {
 		what += fmt.Sprintf(" of %s at %.0f Hz", visible(p.Event), 1e9/float64(p.Period))
 	}
