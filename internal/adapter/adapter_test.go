@@ -32,6 +32,7 @@ var files = []struct{ name, format string }{
 	{"dhat.json", "dhat"},
 	{"dhat.txt", "dhat"},
 	{"gobench.txt", "gobench"},
+	{"gobench.json", "gobench"},
 	{"google.json", "google"},
 	{"gungraun.json", "gungraun"},
 	{"gungraun.txt", "gungraun"},
@@ -178,6 +179,11 @@ func TestMistakes(t *testing.T) {
 		{"gobench", "goos: linux\nBenchmarkA 1 2", "f:2:1: missing units"},
 		{"gobench", "BenchmarkA 1 NaN ns/op", "f:1:1: ns/op of \"A\" is not a finite number"},
 		{"gobench", strings.Repeat("a", 1<<20), "f:1:1: the line is too long"},
+		{"gobench", `{"Action":"output","Package":"p","Output":"BenchmarkA 1 "}` + "\n" +
+			`{"Action":"output","Package":"p","Output":"NaN ns/op\n"}`, "f:2:1: ns/op of \"p.A\" is not a finite number"},
+		{"gobench", `{"Action":"start"}` + "\n" + `{"Action":"output","Out`, "f:2:23: the file is cut off"},
+		{"gobench", `{"Action":"start"}` + "\n" + `{"Action":output}` + "\n\n", "f:2:11: invalid character 'o'"},
+		{"gobench", `{"Action":"output","Package":"p","Output":"BenchmarkA 1 2 ns/op"}`, "no results of gobench in it"},
 		{"libtest", "running 1 test\ntest a ... bench:   x ns/iter (+/- 1)", "f:2:1: expected a time"},
 		{"libtest", "{\"type\":\"bench\",\"name\":\"a\"}", "f:1:27: \"a\" has no median"},
 		{"libtest", "{\"type\":\"suite\"}\n]", "f:2:1: "},
@@ -208,5 +214,41 @@ func TestMistakes(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s of %.60q:\n got %v\nwant %s", tt.format, tt.text, err, tt.want)
 		}
+	}
+}
+
+// Packages that are tested side by side write by turns, in the middle of lines, too.
+func TestGoTestByTurns(t *testing.T) {
+	var stream strings.Builder
+	say := func(pkg, text string) {
+		fmt.Fprintf(&stream, `{"Action":"output","Package":%q,"Output":%q}`+"\n", pkg, text)
+	}
+	say("a", "goos: linux\npkg: a\nBenchmarkX \t")
+	say("b", "pkg: b\nBenchmarkX \t")
+	say("a", "10 1 ns/op\nBenchmarkX \t")
+	say("b", "10 2 ns/op\nBench")
+	say("a", "10 3 ns/op\n")
+	say("b", "markX 10 4 ns/op\n")
+	f, _ := Detect([]byte(stream.String()))
+	if f.Name != "gobench" {
+		t.Fatalf("detected %q", f.Name)
+	}
+	set, err := Read(strings.NewReader(stream.String()), f, Options{File: "f"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run, err := set.Run(bench.Revision{}, "", time.Unix(0, 0), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string][]float64{"a.X": {1, 3}, "b.X": {2, 4}}
+	got := map[string][]float64{}
+	for _, r := range run.Results {
+		for _, sample := range r.Samples {
+			got[r.Benchmark] = append(got[r.Benchmark], sample.Value)
+		}
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
 	}
 }

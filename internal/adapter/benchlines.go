@@ -26,9 +26,9 @@ type benchLines struct {
 	rest   []byte // what of it is to be given away
 }
 
-func newBenchLines(s *source) *benchLines {
+func newBenchLines(text io.Reader, set *Set) *benchLines {
 	const size = 256 << 10
-	return &benchLines{in: bufio.NewReaderSize(s.in, size), set: s.set, known: map[string]*gobenchmark{}, unsure: true}
+	return &benchLines{in: bufio.NewReaderSize(text, size), set: set, known: map[string]*gobenchmark{}, unsure: true}
 }
 
 // Read implements [io.Reader].

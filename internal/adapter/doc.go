@@ -55,7 +55,7 @@ var formats = []Format{
 	{"katran", "katran_tester --perf_testing", isKatran, readKatran},
 	{"veristat", "veristat -o csv", isVeristat, readVeristat},
 	{"bmf", "Bencher Metric Format JSON", isBMF, readBMF},
-	{"gobench", "go test -bench, and what else writes golang.org/x/perf/benchfmt", isGobench, readGobench},
+	{"gobench", "go test -bench, with -json or not, and what else writes golang.org/x/perf/benchfmt", isGobench, readGobench},
 }
 
 // Formats are all that can be read, by name.

@@ -2,6 +2,7 @@ package adapter
 
 import (
 	"errors"
+	"io"
 	"math"
 	"regexp"
 
@@ -12,13 +13,21 @@ import (
 
 var gobenchLine = regexp.MustCompile(`(?m)^(Benchmark\S*[ \t]+\d+[ \t]+\S+[ \t]+\S|goos: |pkg: |Unit \S+ \S+=)`)
 
-func isGobench(s shape) bool { return s.has(gobenchLine) }
+func isGobench(s shape) bool { return s.has(gobenchLine) || isTestEvents(s) }
 
 // readGobench reads benchfmt. A benchmark is named after its package and itself,
 // "example.com/fib.Fib/n=10-2": one name stands in many packages. Values keep the units
 // that were written, but for the time of an operation, which is the latency.
 func readGobench(s *source) {
-	in := newBenchLines(s)
+	if s.first() == '{' {
+		s.benchfmt(newTestEvents(s))
+	} else {
+		s.benchfmt(s.in)
+	}
+}
+
+func (s *source) benchfmt(text io.Reader) {
+	in := newBenchLines(text, s.set)
 	r := benchfmt.NewReader(in, s.File)
 	pkg := ""
 	for r.Scan() {
