@@ -16,8 +16,8 @@
 //     counter in every basic block.
 //  5. A [Watch] reads what all programs in the kernel cost, whoever loaded them,
 //     and [Holders] tells which processes hold which.
-//  6. A [Profiler] samples what the CPUs run, or where threads wait, as addresses of
-//     both stacks.
+//  6. [Micro.Hotspots] samples where programs spend their time, with the sampler of
+//     package bpf/profiler, which knows nothing of them.
 //  7. [Testbed], [Warnings] and [Doctor] describe the machine: what numbers
 //     depend on, what makes them noisy, and what can be measured. [LockHost]
 //     keeps a second run waiting.

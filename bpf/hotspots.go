@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/org/ebpf-bench-gate/bench"
+	"github.com/org/ebpf-bench-gate/bpf/profiler"
 )
 
 // Hotspots is where the time of one side went, by sampling it while it was driven.
@@ -226,7 +227,7 @@ func (m *Micro) hotspots(ctx context.Context, sides int, each time.Duration) (_ 
 	targets := make([]*target, sides)
 	defer func() { m.remove(targets) }()
 	out := make([]*Hotspots, sides)
-	frequency := min(hotFrequency, MaxSampleRate())
+	frequency := min(hotFrequency, profiler.MaxSampleRate())
 	for i := range targets {
 		if targets[i], err = m.load(i); err != nil {
 			return nil, err
@@ -248,7 +249,7 @@ func (m *Micro) hotspots(ctx context.Context, sides int, each time.Duration) (_ 
 	}
 	// The timer's samples stand where they fell; the cycle counter's interrupt comes some
 	// instructions late.
-	p, err := NewProfiler(ProfilerOptions{Frequency: frequency, Event: EventClock, KernelOnly: true})
+	p, err := profiler.New(profiler.Options{Frequency: frequency, Event: profiler.EventClock, KernelOnly: true})
 	if err != nil {
 		return nil, err
 	}
@@ -263,12 +264,12 @@ func (m *Micro) hotspots(ctx context.Context, sides int, each time.Duration) (_ 
 		stack []uint64
 	}
 	var samples []taken
-	var stats ProfilerStats
+	var stats profiler.Stats
 	done := make(chan error, 1)
 	me := uint32(unix.Gettid())
 	go func() {
 		var err error
-		stats, err = p.Run(ctx, ProfilerHandler{Sample: func(s *StackSample) {
+		stats, err = p.Run(ctx, profiler.Handler{Sample: func(s *profiler.Sample) {
 			if s.TID == me {
 				samples = append(samples, taken{s.Time, slices.Clone(s.Kernel)})
 			}
@@ -302,17 +303,17 @@ func (m *Micro) hotspots(ctx context.Context, sides int, each time.Duration) (_ 
 // count, since it has no samples.
 func (m *Micro) driveInTurns(ctx context.Context, targets []*target, out []*Hotspots, each time.Duration) ([]slice, error) {
 	var all []slice
-	until := monotonic() + uint64(hotPatience*each)*uint64(len(targets))
+	until := profiler.Now() + uint64(hotPatience*each)*uint64(len(targets))
 	for number := 0; ; number++ {
 		open := false
 		for _, i := range m.rng.Perm(len(targets)) {
-			if out[i].Took >= each || len(all) >= len(targets) && monotonic() > until {
+			if out[i].Took >= each || len(all) >= len(targets) && profiler.Now() > until {
 				continue
 			}
 			open = true
 			used := threadTime()
-			s := slice{from: monotonic(), side: i}
-			for s.to = s.from; time.Duration(s.to-s.from) < hotSlice; s.to = monotonic() {
+			s := slice{from: profiler.Now(), side: i}
+			for s.to = s.from; time.Duration(s.to-s.from) < hotSlice; s.to = profiler.Now() {
 				if err := errors.Join(ctx.Err(), m.s.stopped()); err != nil {
 					return nil, err
 				}

@@ -25,9 +25,6 @@ func TestMain(m *testing.M) {
 		time.Sleep(time.Minute)
 		os.Exit(0)
 	}
-	if load := os.Getenv(envLoad); load != "" {
-		loads[load]()
-	}
 	os.Exit(m.Run())
 }
 

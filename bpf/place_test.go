@@ -202,10 +202,3 @@ func TestTracefs(t *testing.T) {
 		t.Errorf("a tracepoint that is not there: %v", err)
 	}
 }
-
-func TestOnlineCPUs(t *testing.T) {
-	cpus, err := onlineCPUs()
-	if err != nil || len(cpus) == 0 {
-		t.Errorf("%v, %v", cpus, err)
-	}
-}

@@ -20,6 +20,8 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
+
+	"github.com/org/ebpf-bench-gate/bpf/perfevent"
 )
 
 // tracefs opens a file of the kernel's tracing file system, which is mounted for it
@@ -98,7 +100,7 @@ func attachTracepoint(a attaching) (io.Closer, error) {
 		return nil, fmt.Errorf("the id of the tracepoint: %w", err)
 	}
 	// One event on any CPU is enough: a program of a tracepoint runs on all.
-	return hangPerf(a.prog, unix.PerfEventAttr{Type: unix.PERF_TYPE_TRACEPOINT, Config: id}, 0)
+	return perfevent.Attach(a.prog, unix.PerfEventAttr{Type: unix.PERF_TYPE_TRACEPOINT, Config: id}, 0)
 }
 
 func attachRawTracepoint(a attaching) (io.Closer, error) {
@@ -242,27 +244,14 @@ func kernelFunctions(pattern string) ([]string, error) {
 	return slices.Compact(names), nil
 }
 
-// perfNames are the events of perf_event programs that every machine may have.
-var perfNames = map[string]unix.PerfEventAttr{
-	"cpu-clock":        {Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_CPU_CLOCK},
-	"task-clock":       {Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_TASK_CLOCK},
-	"page-faults":      {Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_PAGE_FAULTS},
-	"context-switches": {Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_CONTEXT_SWITCHES},
-	"cpu-migrations":   {Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_CPU_MIGRATIONS},
-	"cycles":           {Type: unix.PERF_TYPE_HARDWARE, Config: unix.PERF_COUNT_HW_CPU_CYCLES},
-	"instructions":     {Type: unix.PERF_TYPE_HARDWARE, Config: unix.PERF_COUNT_HW_INSTRUCTIONS},
-	"cache-misses":     {Type: unix.PERF_TYPE_HARDWARE, Config: unix.PERF_COUNT_HW_CACHE_MISSES},
-	"branch-misses":    {Type: unix.PERF_TYPE_HARDWARE, Config: unix.PERF_COUNT_HW_BRANCH_MISSES},
-}
-
 // perfAt reads "event:frequency" or "event@period". Without either, clocks tick 997
 // times a second, so that they beat with nothing, and each other event counts.
 func perfAt(target string) (attr unix.PerfEventAttr, err error) {
 	name, frequency, often := strings.Cut(target, ":")
 	name, period, every := strings.Cut(name, "@")
-	attr, ok := perfNames[name]
+	attr, ok := perfevent.Named[name]
 	if !ok {
-		return attr, fmt.Errorf("unknown event %q: expected one of %s", name, strings.Join(slices.Sorted(maps.Keys(perfNames)), ", "))
+		return attr, fmt.Errorf("unknown event %q: expected one of %s", name, strings.Join(slices.Sorted(maps.Keys(perfevent.Named)), ", "))
 	}
 	number := period
 	switch {
@@ -295,13 +284,13 @@ func attachPerf(a attaching) (io.Closer, error) {
 	if err != nil {
 		return nil, err
 	}
-	cpus, err := onlineCPUs()
+	cpus, err := perfevent.OnlineCPUs()
 	if err != nil {
 		return nil, err
 	}
 	var all closers
 	for _, cpu := range cpus {
-		c, err := hangPerf(a.prog, attr, cpu)
+		c, err := perfevent.Attach(a.prog, attr, cpu)
 		if err != nil {
 			_ = all.Close()
 			return nil, err
@@ -309,56 +298,6 @@ func attachPerf(a attaching) (io.Closer, error) {
 		all = append(all, c)
 	}
 	return all, nil
-}
-
-// hangPerf opens a perf event of all processes on a CPU, and has it run a program,
-// which goes with it.
-func hangPerf(p *ebpf.Program, attr unix.PerfEventAttr, cpu int) (io.Closer, error) {
-	attr.Size = unix.PERF_ATTR_SIZE_VER1
-	attr.Wakeup = 1
-	fd, err := unix.PerfEventOpen(&attr, -1, cpu, -1, unix.PERF_FLAG_FD_CLOEXEC)
-	switch {
-	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.ENODEV):
-		return nil, fmt.Errorf("this machine has no such event: %w", err)
-	case err != nil:
-		return nil, fmt.Errorf("open a perf event: %w (needs root or CAP_PERFMON)", err)
-	}
-	if err := unix.IoctlSetInt(fd, unix.PERF_EVENT_IOC_SET_BPF, p.FD()); err != nil {
-		_ = unix.Close(fd)
-		return nil, fmt.Errorf("set the program of a perf event: %w", err)
-	}
-	if err := unix.IoctlSetInt(fd, unix.PERF_EVENT_IOC_ENABLE, 0); err != nil {
-		_ = unix.Close(fd)
-		return nil, fmt.Errorf("enable a perf event: %w", err)
-	}
-	return closerFunc(func() error { return unix.Close(fd) }), nil
-}
-
-// onlineCPUs reads a list such as "0-3,5".
-func onlineCPUs() ([]int, error) {
-	text, err := os.ReadFile("/sys/devices/system/cpu/online")
-	if err != nil {
-		return nil, err
-	}
-	var cpus []int
-	for part := range strings.SplitSeq(strings.TrimSpace(string(text)), ",") {
-		first, last, ranged := strings.Cut(part, "-")
-		if !ranged {
-			last = first
-		}
-		from, err := strconv.Atoi(first)
-		if err != nil {
-			return nil, fmt.Errorf("read the CPUs that are online: %w", err)
-		}
-		to, err := strconv.Atoi(last)
-		if err != nil {
-			return nil, fmt.Errorf("read the CPUs that are online: %w", err)
-		}
-		for c := from; c <= to; c++ {
-			cpus = append(cpus, c)
-		}
-	}
-	return cpus, nil
 }
 
 func checkIter(h Hook, _ *ebpf.ProgramSpec) error {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/org/ebpf-bench-gate/bench"
 	"github.com/org/ebpf-bench-gate/bpf"
+	"github.com/org/ebpf-bench-gate/bpf/profiler"
 	"github.com/org/ebpf-bench-gate/internal/profile"
 	"github.com/org/ebpf-bench-gate/internal/runner"
 	"github.com/org/ebpf-bench-gate/internal/symbol"
@@ -280,7 +281,7 @@ func (h *hotBenchmark) graph(w io.Writer, format string) error {
 	var all []*profile.Profile
 	for _, s := range h.sides {
 		period := time.Second / time.Duration(s.Frequency)
-		c := profile.NewCollector(hotNames{s, h.names}, nil, profile.Options{Event: bpf.EventClock, Period: period, Start: time.Now()})
+		c := profile.NewCollector(hotNames{s, h.names}, nil, profile.Options{Event: profiler.EventClock, Period: period, Start: time.Now()})
 		for _, stack := range s.Stacks {
 			c.Add(&profile.Sample{Comm: h.name, Kernel: stack})
 		}

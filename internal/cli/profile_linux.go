@@ -15,7 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/org/ebpf-bench-gate/bpf"
+	"github.com/org/ebpf-bench-gate/bpf/profiler"
 	"github.com/org/ebpf-bench-gate/internal/english"
 	"github.com/org/ebpf-bench-gate/internal/profile"
 	"github.com/org/ebpf-bench-gate/internal/symbol"
@@ -111,7 +111,7 @@ graph too. The config is found as gate run finds it.`,
 	fl.StringVar(&f.base, "base", "", "of a benchmark: compare with a git ref, a directory or an object `REF`")
 	fl.BoolVar(&f.asm, "asm", false, "of a benchmark: show each machine instruction")
 	fl.StringVar(&f.config, "config", "", "of a benchmark: read `FILE` (default: ebpf-bench.yml here or above)")
-	fl.IntVar(&f.buffer, "buffer", bpf.DefaultBuffer>>10, "size of the ring buffer in `KB`, a power of two")
+	fl.IntVar(&f.buffer, "buffer", profiler.DefaultBuffer>>10, "size of the ring buffer in `KB`, a power of two")
 	return cmd
 }
 
@@ -133,7 +133,7 @@ func (f *profileFlags) check(command []string) error {
 	} else if _, ok := profileFormats[f.format]; !ok {
 		return usage("--format %s: expected one of list, folded, svg, pprof, top", f.format)
 	}
-	most := bpf.MaxSampleRate()
+	most := profiler.MaxSampleRate()
 	switch {
 	case f.freq < 1:
 		return usage("--freq %d: this kernel takes 1 to %d samples a second", f.freq, most)
@@ -167,14 +167,14 @@ func (f *profileFlags) check(command []string) error {
 
 // sample is gate profile.
 func (c Command) sample(ctx context.Context, f profileFlags, command []string) (err error) {
-	opts := bpf.ProfilerOptions{
+	opts := profiler.Options{
 		Frequency: f.freq, OffCPU: f.offCPU, MinOff: f.minWait, Comm: f.comm, KernelOnly: f.kernelOnly, UserOnly: f.userOnly,
 		Tracked: len(f.pids)+len(command) > 0, Buffer: f.buffer << 10,
 	}
 	if f.software {
-		opts.Event = bpf.EventClock
+		opts.Event = profiler.EventClock
 	}
-	p, err := bpf.NewProfiler(opts)
+	p, err := profiler.New(opts)
 	if err != nil {
 		return err
 	}
@@ -218,7 +218,7 @@ func (c Command) sample(ctx context.Context, f profileFlags, command []string) (
 		return err
 	}
 	release()
-	stats, err := p.Run(ctx, bpf.ProfilerHandler{Sample: s.take, Exec: s.collector.Exec, Exit: s.collector.Exit, Task: s.learn})
+	stats, err := p.Run(ctx, profiler.Handler{Sample: s.take, Exec: s.collector.Exec, Exit: s.collector.Exit, Task: s.learn})
 	if err != nil {
 		return err
 	}
@@ -301,7 +301,7 @@ func (c Command) newSampling(f profileFlags, event string) (_ *sampling, err err
 }
 
 // take is called for every sample.
-func (s *sampling) take(raw *bpf.StackSample) {
+func (s *sampling) take(raw *profiler.Sample) {
 	s.samples++
 	s.sample = profile.Sample{
 		Time: s.epoch.Add(time.Duration(raw.Time)), CPU: raw.CPU, PID: raw.PID, TID: raw.TID, Comm: raw.Comm,
@@ -323,20 +323,20 @@ func (s *sampling) take(raw *bpf.StackSample) {
 }
 
 // learn is called for what happens to processes.
-func (s *sampling) learn(e *bpf.TaskEvent) {
+func (s *sampling) learn(e *profiler.TaskEvent) {
 	pid := int(e.PID)
 	switch e.Kind {
-	case bpf.TaskForked:
+	case profiler.TaskForked:
 		s.users.Forked(pid, int(e.Parent))
-	case bpf.TaskExeced:
+	case profiler.TaskExeced:
 		s.users.Execed(pid)
-	case bpf.TaskMapped:
+	case profiler.TaskMapped:
 		s.users.Mapped(pid, symbol.Mapping{Start: e.Start, End: e.End, Offset: e.Offset, Inode: e.Inode, Path: e.Path})
 	}
 }
 
 // finish writes what is written at the end, and says what was taken.
-func (s *sampling) finish(c Command, stats bpf.ProfilerStats) error {
+func (s *sampling) finish(c Command, stats profiler.Stats) error {
 	p := s.collector.Profile()
 	p.Took, p.Lost = stats.Took, stats.Lost
 	var err error
@@ -359,7 +359,7 @@ func (s *sampling) finish(c Command, stats bpf.ProfilerStats) error {
 }
 
 // tell says what the numbers rest on.
-func (s *sampling) tell(w io.Writer, p *profile.Profile, stats bpf.ProfilerStats) {
+func (s *sampling) tell(w io.Writer, p *profile.Profile, stats profiler.Stats) {
 	what := fmt.Sprintf("%s of %s at %d Hz", english.Count(s.samples, "sample"), p.Event, s.flags.freq)
 	if s.flags.offCPU {
 		what = english.Count(s.samples, "wait")
@@ -381,7 +381,7 @@ func (s *sampling) tell(w io.Writer, p *profile.Profile, stats bpf.ProfilerStats
 	if p.Coarse > 0 {
 		warn("%d samples are there without their stacks: there were too many different ones", p.Coarse)
 	}
-	if now := bpf.MaxSampleRate(); !s.flags.offCPU && now < s.flags.freq {
+	if now := profiler.MaxSampleRate(); !s.flags.offCPU && now < s.flags.freq {
 		warn("sampling took too long: the kernel lowered its limit to %d a second (kernel.perf_event_max_sample_rate)", now)
 	}
 	if stats.Expected > 0 && stats.Ticks < stats.Expected*9/10 {

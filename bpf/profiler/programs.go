@@ -1,6 +1,6 @@
 //go:build linux
 
-package bpf
+package profiler
 
 import (
 	"encoding/binary"
@@ -28,7 +28,7 @@ import (
 // compiled from C. gate is built by Go alone, and what would be compiled would have to be
 // committed. The two offsets for which C has CO-RE are asked of the kernel's BTF.
 type recorder struct {
-	opts                            ProfilerOptions
+	opts                            Options
 	ring, scratch, tracked, waiting *ebpf.Map
 	task                            taskLayout
 }

@@ -1,6 +1,6 @@
 //go:build linux
 
-package bpf
+package profiler
 
 import (
 	"context"
@@ -13,11 +13,11 @@ import (
 )
 
 // A profile of processes ends with the last of them, and not with the one that was named.
-func TestProfilerDeserted(t *testing.T) {
+func TestDeserted(t *testing.T) {
 	sampling(t)
 	testkernel.Require(t, testkernel.BPF, testkernel.BTF)
 	testkernel.NoLeaks(t)
-	p, err := NewProfiler(ProfilerOptions{OffCPU: true, Tracked: true})
+	p, err := New(Options{OffCPU: true, Tracked: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +32,7 @@ func TestProfilerDeserted(t *testing.T) {
 	if err := unix.Kill(parent, unix.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	if _, err = p.Run(ctx, ProfilerHandler{Sample: func(*StackSample) {}, Exit: func(pid uint32) {
+	if _, err = p.Run(ctx, Handler{Sample: func(*Sample) {}, Exit: func(pid uint32) {
 		if ended = append(ended, pid); pid == uint32(parent) {
 			_ = unix.Kill(-parent, unix.SIGKILL) // its child
 		}

@@ -1,6 +1,6 @@
 //go:build linux
 
-package bpf
+package profiler
 
 import (
 	"bufio"
@@ -60,6 +60,14 @@ var loads = map[string]func(){
 
 const manyThreads = 2000
 
+// TestMain lets the test binary be a load.
+func TestMain(m *testing.M) {
+	if load := os.Getenv(envLoad); load != "" {
+		loads[load]()
+	}
+	os.Exit(m.Run())
+}
+
 func ready() { fmt.Println("ready") }
 
 var sink uint64
@@ -116,9 +124,9 @@ func within(addr uint64, f any) bool {
 const mostSampling = 2 * time.Minute
 
 // profile samples until enough says so; that it never does fails the test.
-func profile(t testing.TB, o ProfilerOptions, enough func([]StackSample) bool, pids ...int) ([]StackSample, ProfilerStats) {
+func profile(t testing.TB, o Options, enough func([]Sample) bool, pids ...int) ([]Sample, Stats) {
 	t.Helper()
-	p, err := NewProfiler(o)
+	p, err := New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,8 +141,8 @@ func profile(t testing.TB, o ProfilerOptions, enough func([]StackSample) bool, p
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), mostSampling)
 	defer cancel()
-	var all []StackSample
-	stats, err := p.Run(ctx, ProfilerHandler{Sample: func(s *StackSample) {
+	var all []Sample
+	stats, err := p.Run(ctx, Handler{Sample: func(s *Sample) {
 		c := *s
 		c.Kernel, c.User = slices.Clone(s.Kernel), slices.Clone(s.User)
 		if all = append(all, c); enough(all) {
@@ -159,11 +167,11 @@ func sampling(t *testing.T) {
 	}
 }
 
-func atLeast(n int) func([]StackSample) bool {
-	return func(all []StackSample) bool { return len(all) >= n }
+func atLeast(n int) func([]Sample) bool {
+	return func(all []Sample) bool { return len(all) >= n }
 }
 
-func countOf(all []StackSample, is func(StackSample) bool) (n int) {
+func countOf(all []Sample, is func(Sample) bool) (n int) {
 	for _, s := range all {
 		if is(s) {
 			n++
@@ -174,14 +182,14 @@ func countOf(all []StackSample, is func(StackSample) bool) (n int) {
 
 // What is busiest is what is sampled most, with its name, its numbers and its stack; and
 // nothing else is sampled if nothing else was asked for.
-func TestProfiler(t *testing.T) {
+func TestBusiest(t *testing.T) {
 	sampling(t)
 	testkernel.Require(t, testkernel.BPF, testkernel.BTF)
 	testkernel.NoLeaks(t)
 	pid := startLoad(t, "spin")
-	before := monotonic()
-	all, stats := profile(t, ProfilerOptions{Frequency: 999, Event: EventClock, Tracked: true}, atLeast(200), pid)
-	after := monotonic()
+	before := Now()
+	all, stats := profile(t, Options{Frequency: 999, Event: EventClock, Tracked: true}, atLeast(200), pid)
+	after := Now()
 	spins := 0
 	for _, s := range all {
 		if s.PID != uint32(pid) || s.Comm != "exe" || s.Time < before || s.Time > after || int(s.CPU) >= runtime.NumCPU() || s.Off != 0 {
@@ -204,37 +212,37 @@ func TestProfiler(t *testing.T) {
 
 // Without a filter, everybody is sampled, and the idle task is not. With one by name, only
 // threads of that name.
-func TestProfilerAll(t *testing.T) {
+func TestAll(t *testing.T) {
 	sampling(t)
 	testkernel.Require(t, testkernel.BPF, testkernel.BTF)
 	testkernel.NoLeaks(t)
 	pid := startLoad(t, "spin")
-	all, _ := profile(t, ProfilerOptions{Frequency: 999, Event: EventClock}, func(all []StackSample) bool {
-		return countOf(all, func(s StackSample) bool { return s.PID == uint32(pid) }) >= 50
+	all, _ := profile(t, Options{Frequency: 999, Event: EventClock}, func(all []Sample) bool {
+		return countOf(all, func(s Sample) bool { return s.PID == uint32(pid) }) >= 50
 	})
-	if countOf(all, func(s StackSample) bool { return s.TID == 0 }) != 0 {
+	if countOf(all, func(s Sample) bool { return s.TID == 0 }) != 0 {
 		t.Error("the idle task was sampled")
 	}
-	all, _ = profile(t, ProfilerOptions{Frequency: 999, Event: EventClock, Comm: "exe"}, atLeast(50))
-	if countOf(all, func(s StackSample) bool { return s.Comm != "exe" }) != 0 {
+	all, _ = profile(t, Options{Frequency: 999, Event: EventClock, Comm: "exe"}, atLeast(50))
+	if countOf(all, func(s Sample) bool { return s.Comm != "exe" }) != 0 {
 		t.Error("threads of other names were sampled")
 	}
 }
 
 // Children of what is tracked are sampled: those that were there before, and those that
 // come.
-func TestProfilerChildren(t *testing.T) {
+func TestChildren(t *testing.T) {
 	sampling(t)
 	testkernel.Require(t, testkernel.BPF, testkernel.BTF)
 	testkernel.NoLeaks(t)
 	parent := startLoad(t, "parent") // ready when its child spins
-	isChild := func(s StackSample) bool {
+	isChild := func(s Sample) bool {
 		return s.PID != uint32(parent) && len(s.User) > 0 && within(s.User[0], spin)
 	}
-	profile(t, ProfilerOptions{Frequency: 999, Event: EventClock, Tracked: true}, func(all []StackSample) bool { return countOf(all, isChild) >= 20 }, parent)
+	profile(t, Options{Frequency: 999, Event: EventClock, Tracked: true}, func(all []Sample) bool { return countOf(all, isChild) >= 20 }, parent)
 
 	// This process starts a load while it is tracked itself.
-	p, err := NewProfiler(ProfilerOptions{Frequency: 999, Event: EventClock, Tracked: true})
+	p, err := New(Options{Frequency: 999, Event: EventClock, Tracked: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -246,8 +254,8 @@ func TestProfilerChildren(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), mostSampling)
 	defer cancel()
 	seen, execs, exits := 0, 0, 0
-	_, err = p.Run(ctx, ProfilerHandler{
-		Sample: func(s *StackSample) {
+	_, err = p.Run(ctx, Handler{
+		Sample: func(s *Sample) {
 			if s.PID == uint32(child) && len(s.User) > 0 && within(s.User[0], spin) {
 				if seen++; seen == 20 {
 					_ = unix.Kill(child, unix.SIGKILL)
@@ -272,11 +280,11 @@ func TestProfilerChildren(t *testing.T) {
 }
 
 // Processes that come and go are told whole, however often the clock interrupts what tells.
-func TestProfilerExecs(t *testing.T) {
+func TestExecs(t *testing.T) {
 	sampling(t)
 	testkernel.Require(t, testkernel.BPF, testkernel.BTF)
 	testkernel.NoLeaks(t)
-	p, err := NewProfiler(ProfilerOptions{Frequency: 10_000, Event: EventClock, Tracked: true, Buffer: 64 << 20}) // none may be lost while this process waits for a CPU
+	p, err := New(Options{Frequency: 10_000, Event: EventClock, Tracked: true, Buffer: 64 << 20}) // none may be lost while this process waits for a CPU
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -298,8 +306,8 @@ func TestProfilerExecs(t *testing.T) {
 	const enough = 200
 	execs, exits := map[uint32]bool{}, 0
 	tasks := map[uint32][]TaskEventKind{}
-	stats, err := p.Run(ctx, ProfilerHandler{
-		Sample: func(*StackSample) {},
+	stats, err := p.Run(ctx, Handler{
+		Sample: func(*Sample) {},
 		Task: func(e *TaskEvent) {
 			if e.Kind != TaskMapped || strings.HasSuffix(e.Path, "/true") && e.Start < e.End && e.Inode != 0 {
 				tasks[e.PID] = append(tasks[e.PID], e.Kind)
@@ -325,31 +333,31 @@ func TestProfilerExecs(t *testing.T) {
 }
 
 // One stack alone is what was asked for, and not what has no such stack.
-func TestProfilerStacks(t *testing.T) {
+func TestStacks(t *testing.T) {
 	sampling(t)
 	testkernel.Require(t, testkernel.BPF, testkernel.BTF)
 	testkernel.NoLeaks(t)
 	pid := startLoad(t, "spin")
-	all, _ := profile(t, ProfilerOptions{Frequency: 999, Event: EventClock, Tracked: true, UserOnly: true}, atLeast(50), pid)
-	if countOf(all, func(s StackSample) bool { return len(s.Kernel) > 0 || len(s.User) == 0 }) != 0 {
+	all, _ := profile(t, Options{Frequency: 999, Event: EventClock, Tracked: true, UserOnly: true}, atLeast(50), pid)
+	if countOf(all, func(s Sample) bool { return len(s.Kernel) > 0 || len(s.User) == 0 }) != 0 {
 		t.Error("--user-only has stacks of the kernel, or samples without a user stack")
 	}
-	all, _ = profile(t, ProfilerOptions{Frequency: 999, Event: EventClock, KernelOnly: true}, atLeast(5))
-	if countOf(all, func(s StackSample) bool { return len(s.User) > 0 || len(s.Kernel) == 0 || s.Kernel[0] < 1<<63 }) != 0 {
+	all, _ = profile(t, Options{Frequency: 999, Event: EventClock, KernelOnly: true}, atLeast(5))
+	if countOf(all, func(s Sample) bool { return len(s.User) > 0 || len(s.Kernel) == 0 || s.Kernel[0] < 1<<63 }) != 0 {
 		t.Error("--kernel-only has user stacks, or samples without a kernel stack")
 	}
 }
 
 // Waits are taken with where they began and how long they took.
-func TestProfilerOffCPU(t *testing.T) {
+func TestOffCPU(t *testing.T) {
 	sampling(t)
 	testkernel.Require(t, testkernel.BPF, testkernel.BTF)
 	testkernel.NoLeaks(t)
 	pid := startLoad(t, "nap")
-	naps := func(s StackSample) bool {
+	naps := func(s Sample) bool {
 		return slices.ContainsFunc(s.User, func(a uint64) bool { return within(a, nap) })
 	}
-	all, stats := profile(t, ProfilerOptions{OffCPU: true, Tracked: true, MinOff: time.Millisecond}, func(all []StackSample) bool {
+	all, stats := profile(t, Options{OffCPU: true, Tracked: true, MinOff: time.Millisecond}, func(all []Sample) bool {
 		return countOf(all, naps) >= 50
 	}, pid)
 	for _, s := range all {
@@ -358,7 +366,7 @@ func TestProfilerOffCPU(t *testing.T) {
 		}
 	}
 	// The timer runs from a little before the thread is off the CPU.
-	if n, long := countOf(all, naps), countOf(all, func(s StackSample) bool { return naps(s) && s.Off > 2*time.Millisecond }); long < n/2 {
+	if n, long := countOf(all, naps), countOf(all, func(s Sample) bool { return naps(s) && s.Off > 2*time.Millisecond }); long < n/2 {
 		t.Errorf("%d of %d naps of 3 ms are longer than 2 ms", long, n)
 	}
 	if stats.Took <= 0 || stats.Lost+stats.Unkept+stats.Astray != 0 {
@@ -367,34 +375,34 @@ func TestProfilerOffCPU(t *testing.T) {
 }
 
 // Thousands of threads wait; those that there is no room for are counted.
-func TestProfilerThreads(t *testing.T) {
+func TestThreads(t *testing.T) {
 	sampling(t)
 	testkernel.Require(t, testkernel.BPF, testkernel.BTF)
 	testkernel.NoLeaks(t)
 	pid := startLoad(t, "threads")
-	distinct := func(n int) func([]StackSample) bool {
+	distinct := func(n int) func([]Sample) bool {
 		threads := map[uint32]bool{}
-		return func(all []StackSample) bool {
+		return func(all []Sample) bool {
 			threads[all[len(all)-1].TID] = true
 			return len(threads) >= n
 		}
 	}
-	_, stats := profile(t, ProfilerOptions{OffCPU: true, Tracked: true}, distinct(manyThreads), pid)
+	_, stats := profile(t, Options{OffCPU: true, Tracked: true}, distinct(manyThreads), pid)
 	if stats.Unkept != 0 {
 		t.Errorf("%+v", stats)
 	}
-	if _, stats = profile(t, ProfilerOptions{OffCPU: true, Tracked: true, Threads: 16}, atLeast(100), pid); stats.Unkept == 0 {
+	if _, stats = profile(t, Options{OffCPU: true, Tracked: true, Threads: 16}, atLeast(100), pid); stats.Unkept == 0 {
 		t.Errorf("room for 16 threads of %d: %+v", manyThreads, stats)
 	}
 }
 
 // What the ring has no room for is counted.
-func TestProfilerLost(t *testing.T) {
+func TestLost(t *testing.T) {
 	sampling(t)
 	testkernel.Require(t, testkernel.BPF, testkernel.BTF)
 	testkernel.NoLeaks(t)
 	pid := startLoad(t, "spin")
-	p, err := NewProfiler(ProfilerOptions{Frequency: 5000, Event: EventClock, Tracked: true, Buffer: os.Getpagesize()})
+	p, err := New(Options{Frequency: 5000, Event: EventClock, Tracked: true, Buffer: os.Getpagesize()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -414,31 +422,31 @@ func TestProfilerLost(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	n := uint64(0)
-	stats, err := p.Run(ctx, ProfilerHandler{Sample: func(*StackSample) { n++ }})
+	stats, err := p.Run(ctx, Handler{Sample: func(*Sample) { n++ }})
 	if err != nil || n == 0 || stats.Lost == 0 || n+stats.Lost > stats.Ticks {
 		t.Errorf("%d samples, %+v, %v", n, stats, err)
 	}
 }
 
-func TestProfilerRefuses(t *testing.T) {
+func TestRefuses(t *testing.T) {
 	for _, tt := range []struct {
-		o    ProfilerOptions
+		o    Options
 		want string
 	}{
-		{ProfilerOptions{}, "0 samples a second"},
-		{ProfilerOptions{Frequency: 1 << 30}, "kernel.perf_event_max_sample_rate"},
-		{ProfilerOptions{Frequency: 1, Event: "page-faults"}, "unknown event"},
-		{ProfilerOptions{Frequency: 1, KernelOnly: true, UserOnly: true}, "nothing in it"},
-		{ProfilerOptions{Frequency: 1, Buffer: 5000}, "a power of two"},
-		{ProfilerOptions{OffCPU: true, Threads: -1}, "positive"},
+		{Options{}, "0 samples a second"},
+		{Options{Frequency: 1 << 30}, "kernel.perf_event_max_sample_rate"},
+		{Options{Frequency: 1, Event: "page-faults"}, "unknown event"},
+		{Options{Frequency: 1, KernelOnly: true, UserOnly: true}, "nothing in it"},
+		{Options{Frequency: 1, Buffer: 5000}, "a power of two"},
+		{Options{OffCPU: true, Threads: -1}, "positive"},
 	} {
-		if p, err := NewProfiler(tt.o); err == nil || !strings.Contains(err.Error(), tt.want) {
+		if p, err := New(tt.o); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%+v: %v, %v; want %q", tt.o, p, err, tt.want)
 		}
 	}
 	testkernel.Require(t, testkernel.BPF, testkernel.BTF)
 	testkernel.NoLeaks(t)
-	p, err := NewProfiler(ProfilerOptions{OffCPU: true, Tracked: true})
+	p, err := New(Options{OffCPU: true, Tracked: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -510,7 +518,7 @@ func TestDecodeSample(t *testing.T) {
 	for i := range 3 {
 		order.PutUint64(raw[recordHeader+8*i:], uint64(i+1))
 	}
-	var s StackSample
+	var s Sample
 	kind, err := s.decode(raw)
 	if err != nil || kind != kindSample || s.Time != 105 || s.PID != 7 || s.TID != 8 || s.Comm != "comm" || s.Off != 5 {
 		t.Errorf("kind %d, %+v, %v", kind, s, err)

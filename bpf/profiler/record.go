@@ -1,6 +1,6 @@
 //go:build linux
 
-package bpf
+package profiler
 
 import (
 	"bytes"
@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// A StackSample is one moment of a thread: what it ran, or where it had been waiting.
+// A Sample is one moment of a thread: what it ran, or where it had been waiting.
 // Addresses are raw, innermost first, and valid until the callback that gets them
 // returns.
-type StackSample struct {
+type Sample struct {
 	// Time is ns of CLOCK_MONOTONIC: when it was taken, or when the wait was over.
 	Time uint64
 	// CPU it ran on, or on which it went on after the wait.
@@ -56,7 +56,7 @@ const (
 )
 
 // decode reads a record into s, whose slices it uses again.
-func (s *StackSample) decode(raw []byte) (kind uint32, err error) {
+func (s *Sample) decode(raw []byte) (kind uint32, err error) {
 	if len(raw) < recordHeader {
 		return 0, fmt.Errorf("a sample of %d bytes, fewer than its header", len(raw))
 	}

@@ -1,6 +1,6 @@
 //go:build linux
 
-package bpf
+package profiler
 
 import (
 	"bytes"
@@ -13,6 +13,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/org/ebpf-bench-gate/bpf/perfevent"
 )
 
 // A TaskEvent is what the kernel tells of a process between the samples, so that addresses of
@@ -57,7 +59,7 @@ type taskRing struct {
 const taskPages = 64
 
 func newTaskWatch() (_ *taskWatch, err error) {
-	cpus, err := onlineCPUs()
+	cpus, err := perfevent.OnlineCPUs()
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +110,7 @@ func (r *taskRing) page() *unix.PerfEventMmapPage {
 // it reads is for the next time: of a process that changes its CPU then, the ring that was
 // read first would lack what came before.
 func (w *taskWatch) read(tell func(*TaskEvent)) error {
-	begun := monotonic()
+	begun := Now()
 	for i := range w.rings {
 		r := &w.rings[i]
 		page := r.page()

@@ -1,6 +1,9 @@
 //go:build linux
 
-package bpf
+// Package profiler samples what the CPUs run, or where threads wait, by eBPF programs of its
+// own. What it hands out are addresses; packages symbol and profile make names and sums of
+// them.
+package profiler
 
 import (
 	"context"
@@ -9,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -19,10 +23,12 @@ import (
 	"github.com/cilium/ebpf/ringbuf"
 	"github.com/cilium/ebpf/rlimit"
 	"golang.org/x/sys/unix"
+
+	"github.com/org/ebpf-bench-gate/bpf/perfevent"
 )
 
-// ProfilerOptions say what is sampled.
-type ProfilerOptions struct {
+// Options say what is sampled.
+type Options struct {
 	// Frequency is how often a second each CPU is sampled, up to
 	// kernel.perf_event_max_sample_rate. It means nothing with OffCPU.
 	Frequency int
@@ -70,7 +76,7 @@ const (
 // processes are tracked or waits sampled. User stacks are followed by their frame
 // pointers: code that has none shows the innermost function and little else.
 //
-// The flow: [NewProfiler] loads, [Profiler.Track] says whom to sample, [Profiler.Start]
+// The flow: [New] loads, [Profiler.Track] says whom to sample, [Profiler.Start]
 // begins, [Profiler.Run] hands out samples until its context is done. All of it goes with
 // the process, however that ends.
 type Profiler struct {
@@ -78,16 +84,16 @@ type Profiler struct {
 	event    string
 	programs []*ebpf.Program // the sampling one first
 	reader   *ringbuf.Reader
-	attached closers
+	attached []io.Closer
 	tasks    *taskWatch
 	began    time.Time
 	record   ringbuf.Record // used again and again
-	sample   StackSample
+	sample   Sample
 }
 
-// A ProfilerHandler gets what a [Profiler] hands out, one after the other.
-type ProfilerHandler struct {
-	Sample func(*StackSample)
+// A Handler gets what a [Profiler] hands out, one after the other.
+type Handler struct {
+	Sample func(*Sample)
 	// Exec tells that a process has begun another program, and Exit that its last thread
 	// ends: at once, and in order with the samples. Without the kernel's BTF they are never
 	// called. Nil: of no interest.
@@ -96,8 +102,8 @@ type ProfilerHandler struct {
 	Task func(*TaskEvent)
 }
 
-// ProfilerStats are what a [Profiler] counts beside the samples.
-type ProfilerStats struct {
+// Stats are what a [Profiler] counts beside the samples.
+type Stats struct {
 	// Took is how long was sampled.
 	Took time.Duration
 	// Lost are samples that the ring had no room for.
@@ -111,9 +117,9 @@ type ProfilerStats struct {
 	Ticks, Expected uint64
 }
 
-// NewProfiler loads the programs. An event that the machine does not have, and a frequency
+// New loads the programs. An event that the machine does not have, and a frequency
 // that the kernel does not allow, are errors that say so.
-func NewProfiler(o ProfilerOptions) (_ *Profiler, err error) {
+func New(o Options) (_ *Profiler, err error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
@@ -127,7 +133,7 @@ func NewProfiler(o ProfilerOptions) (_ *Profiler, err error) {
 	defer func() {
 		if err != nil {
 			p.Close()
-			err = explainProfiler(err)
+			err = explain(err)
 		}
 	}()
 	if err := rlimit.RemoveMemlock(); err != nil && !errors.Is(err, unix.EPERM) {
@@ -177,7 +183,7 @@ func NewProfiler(o ProfilerOptions) (_ *Profiler, err error) {
 	return p, nil
 }
 
-func (o ProfilerOptions) check() error {
+func (o Options) check() error {
 	most := MaxSampleRate()
 	switch {
 	case o.KernelOnly && o.UserOnly:
@@ -218,7 +224,7 @@ func threadsNow() int {
 
 // findEvent chooses the event by opening it.
 func (p *Profiler) findEvent() (string, error) {
-	cpus, err := onlineCPUs()
+	cpus, err := perfevent.OnlineCPUs()
 	if err != nil {
 		return "", err
 	}
@@ -241,7 +247,7 @@ func (p *Profiler) findEvent() (string, error) {
 }
 
 func (p *Profiler) attr(event string) unix.PerfEventAttr {
-	attr := perfNames[event]
+	attr := perfevent.Named[event]
 	attr.Size, attr.Sample = unix.PERF_ATTR_SIZE_VER1, uint64(p.opts.Frequency)
 	attr.Bits |= unix.PerfBitFreq
 	return attr
@@ -259,17 +265,17 @@ func (p *Profiler) Start() error {
 	if p.opts.OffCPU {
 		l, err := link.AttachTracing(link.TracingOptions{Program: p.programs[0]})
 		if err != nil {
-			return explainProfiler(fmt.Errorf("attach to sched_switch: %w", err))
+			return explain(fmt.Errorf("attach to sched_switch: %w", err))
 		}
 		p.attached = append(p.attached, l)
 		return nil
 	}
-	cpus, err := onlineCPUs()
+	cpus, err := perfevent.OnlineCPUs()
 	if err != nil {
 		return err
 	}
 	for _, cpu := range cpus {
-		c, err := hangPerf(p.programs[0], p.attr(p.event), cpu)
+		c, err := perfevent.Attach(p.programs[0], p.attr(p.event), cpu)
 		if err != nil {
 			return fmt.Errorf("sample CPU %d: %w", cpu, err)
 		}
@@ -279,9 +285,9 @@ func (p *Profiler) Start() error {
 }
 
 // Run hands out samples until ctx is done or every process that was tracked has ended, then
-// stops sampling, hands out what is left, and returns what was counted. Where waits are sampled, threads that still wait are told
-// at the end with the time so far.
-func (p *Profiler) Run(ctx context.Context, h ProfilerHandler) (ProfilerStats, error) {
+// stops sampling, hands out what is left, and returns what was counted. Where waits are
+// sampled, threads that still wait are told at the end with the time so far.
+func (p *Profiler) Run(ctx context.Context, h Handler) (Stats, error) {
 	var over atomic.Bool
 	defer context.AfterFunc(ctx, func() {
 		over.Store(true)
@@ -289,25 +295,25 @@ func (p *Profiler) Run(ctx context.Context, h ProfilerHandler) (ProfilerStats, e
 	})()
 	for !over.Load() && !p.deserted() {
 		if err := p.read(h, time.Now().Add(readEvery), over.Load); err != nil {
-			return ProfilerStats{}, err
+			return Stats{}, err
 		}
 	}
 	took := time.Since(p.began)
 	if err := p.stop(); err != nil {
-		return ProfilerStats{}, err
+		return Stats{}, err
 	}
 	// What was put in before the end.
 	if err := p.read(h, time.Now(), func() bool { return false }); err != nil {
-		return ProfilerStats{}, err
+		return Stats{}, err
 	}
 	if err := p.stillWaiting(h); err != nil {
-		return ProfilerStats{}, err
+		return Stats{}, err
 	}
 	return p.stats(took)
 }
 
 // read hands out what is in the ring and what comes until a time, or until it is over.
-func (p *Profiler) read(h ProfilerHandler, until time.Time, over func() bool) error {
+func (p *Profiler) read(h Handler, until time.Time, over func() bool) error {
 	if err := p.readTasks(h); err != nil { // its ring is small
 		return err
 	}
@@ -327,7 +333,7 @@ func (p *Profiler) read(h ProfilerHandler, until time.Time, over func() bool) er
 	return nil
 }
 
-func (p *Profiler) hand(h ProfilerHandler, raw []byte) error {
+func (p *Profiler) hand(h Handler, raw []byte) error {
 	s := &p.sample
 	kind, err := s.decode(raw)
 	if err == nil {
@@ -346,7 +352,7 @@ func (p *Profiler) hand(h ProfilerHandler, raw []byte) error {
 	return nil
 }
 
-func (p *Profiler) readTasks(h ProfilerHandler) error {
+func (p *Profiler) readTasks(h Handler) error {
 	return p.tasks.read(func(e *TaskEvent) {
 		if h.Task != nil {
 			h.Task(e)
@@ -356,17 +362,20 @@ func (p *Profiler) readTasks(h ProfilerHandler) error {
 
 // stop takes the programs away.
 func (p *Profiler) stop() error {
-	err := p.attached.Close()
+	errs := make([]error, 0, len(p.attached))
+	for _, c := range slices.Backward(p.attached) {
+		errs = append(errs, c.Close())
+	}
 	p.attached = nil
-	return err
+	return errors.Join(errs...)
 }
 
 // stillWaiting hands out the waits that are not over.
-func (p *Profiler) stillWaiting(h ProfilerHandler) error {
+func (p *Profiler) stillWaiting(h Handler) error {
 	if p.waiting == nil {
 		return nil
 	}
-	now := monotonic()
+	now := Now()
 	var tid uint32
 	raw := make([]byte, recordMax)
 	all := p.waiting.Iterate()
@@ -386,8 +395,8 @@ func (p *Profiler) stillWaiting(h ProfilerHandler) error {
 	return nil
 }
 
-// monotonic is the clock of [StackSample.Time].
-func monotonic() uint64 {
+// Now is the clock of [Sample.Time].
+func Now() uint64 {
 	var ts unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts) != nil {
 		return 0
@@ -395,7 +404,7 @@ func monotonic() uint64 {
 	return uint64(ts.Nano())
 }
 
-func (p *Profiler) stats(took time.Duration) (s ProfilerStats, err error) {
+func (p *Profiler) stats(took time.Duration) (s Stats, err error) {
 	var cpus [][]byte
 	if err := p.scratch.Lookup(uint32(0), &cpus); err != nil {
 		return s, fmt.Errorf("read what was counted: %w", err)
@@ -409,7 +418,7 @@ func (p *Profiler) stats(took time.Duration) (s ProfilerStats, err error) {
 		s.Astray += at(countAstray)
 	}
 	if p.event == EventClock {
-		online, err := onlineCPUs()
+		online, err := perfevent.OnlineCPUs()
 		if err != nil {
 			return s, err
 		}
@@ -438,8 +447,8 @@ func (p *Profiler) Close() error {
 
 var _ io.Closer = (*Profiler)(nil)
 
-// explainProfiler says what sampling needs.
-func explainProfiler(err error) error {
+// explain says what sampling needs.
+func explain(err error) error {
 	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) {
 		return fmt.Errorf("%w (sampling needs root, or CAP_BPF and CAP_PERFMON)", err)
 	}
