@@ -149,7 +149,7 @@ func TestAttached(t *testing.T) {
 			if tt.turns == 3 && got[0].Figures[0].Value == got[1].Figures[0].Value {
 				t.Error("both sides have the figure of one turn")
 			}
-			statsOff(t, "after a round")
+			testkernel.StatsOff(t, "after a round")
 			// Later, the empty program has no turn of its own in most rounds.
 			before := w.turns
 			floor := got[0].Latency.Floor
@@ -214,7 +214,7 @@ func TestAttachedZeroRuns(t *testing.T) {
 			t.Errorf("error %v, want %q", err, want)
 		}
 	}
-	statsOff(t, "after an error")
+	testkernel.StatsOff(t, "after an error")
 }
 
 // Idle is no work at all.

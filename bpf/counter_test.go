@@ -12,58 +12,32 @@ import (
 	"github.com/org/ebpf-bench-gate/internal/testkernel"
 )
 
-// runTimes runs a program so many times.
-func runTimes(t *testing.T, p *ebpf.Program, n int) {
-	t.Helper()
-	for range n {
-		if _, err := p.Run(&ebpf.RunOptions{Data: make([]byte, 64)}); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 // A round counts what ran in it and nothing else, of programs by handle and by id,
 // and of one that comes while it goes on; and leaves the statistics off.
 func TestCounter(t *testing.T) {
 	testkernel.Require(t, testkernel.BPF, testkernel.Stats)
 	testkernel.NoLeaks(t)
-	load := func() *ebpf.Program {
-		p, err := ebpf.NewProgram(emptyLike(&ebpf.ProgramSpec{Type: ebpf.XDP}))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { p.Close() })
-		return p
-	}
-	id := func(p *ebpf.Program) ebpf.ProgramID {
-		info, err := p.Info()
-		if err != nil {
-			t.Fatal(err)
-		}
-		id, _ := info.ID()
-		return id
-	}
-	a, b, late := load(), load(), load()
+	a, b, late := empty(t, ebpf.XDP), empty(t, ebpf.XDP), empty(t, ebpf.XDP)
 	c := &Counter{}
 	t.Cleanup(func() { c.Close() })
 	if _, err := c.AddProgram(a); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Add(id(b)); err != nil {
+	if _, err := c.Add(ebpf.ProgramID(testkernel.ProgramID(t, b))); err != nil {
 		t.Fatal(err)
 	}
-	runTimes(t, a, 2) // nobody counts yet
+	runs(t, a, 2) // nobody counts yet
 	for round, want := range [][]uint64{{3, 5, 4}, {1, 0, 2}} {
 		got, err := c.Round(func() error {
-			runTimes(t, a, int(want[0]))
-			runTimes(t, b, int(want[1]))
+			runs(t, a, int(want[0]))
+			runs(t, b, int(want[1]))
 			if round == 0 {
-				runTimes(t, late, 9)
-				if _, err := c.Add(id(late)); err != nil {
+				runs(t, late, 9)
+				if _, err := c.Add(ebpf.ProgramID(testkernel.ProgramID(t, late))); err != nil {
 					t.Fatal(err)
 				}
 			}
-			runTimes(t, late, int(want[2]))
+			runs(t, late, int(want[2]))
 			return nil
 		})
 		if err != nil {
@@ -74,7 +48,7 @@ func TestCounter(t *testing.T) {
 				t.Errorf("round %d: %+v, want %d runs", round, g, w)
 			}
 		}
-		statsOff(t, "after a round")
+		testkernel.StatsOff(t, "after a round")
 	}
 	// The program of a process that has ended: the counter still has it.
 	if err := b.Close(); err != nil {
@@ -87,7 +61,7 @@ func TestCounter(t *testing.T) {
 	if _, err := c.Round(func() error { return failed }); !errors.Is(err, failed) {
 		t.Errorf("error %v, want work's own", err)
 	}
-	statsOff(t, "after work that failed")
+	testkernel.StatsOff(t, "after work that failed")
 	if _, err := c.Add(1 << 31); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a program that is not there: %v", err)
 	}

@@ -10,11 +10,11 @@ import (
 	"testing"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/link"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"github.com/org/ebpf-bench-gate/bench"
 	"github.com/org/ebpf-bench-gate/internal/netns"
 	"github.com/org/ebpf-bench-gate/internal/testkernel"
 )
@@ -27,12 +27,12 @@ func TestFindLoaded(t *testing.T) {
 		t.Fatal(err)
 	}
 	a, b := named(t, "first_of_the_found_programs"), named(t, "second")
-	want := []uint32{idOf(t, a), idOf(t, b)}
+	want := []uint32{testkernel.ProgramID(t, a), testkernel.ProgramID(t, b)}
 	ids, err := LoadedAfter(last)
 	if err != nil || !slices.Contains(ids, want[0]) || !slices.Contains(ids, want[1]) {
 		t.Errorf("loaded after %d: %v, %v; want %v", last, ids, err, want)
 	}
-	gone := idOf(t, b)
+	gone := testkernel.ProgramID(t, b)
 	b.Close()
 	infos, err := Describe([]uint32{want[0], gone})
 	if err != nil || len(infos) != 1 || infos[0].Name != "first_of_the_found_programs" || infos[0].ID != want[0] {
@@ -49,40 +49,6 @@ func TestFindLoaded(t *testing.T) {
 	defer c.Close()
 	if after, m := Holdings(os.Getpid()); !slices.Equal(before, after) || m != n+1 {
 		t.Errorf("one descriptor more of the same: %v, %d; before %v, %d", after, m, before, n)
-	}
-}
-
-// What is told of a program by its id is what is told of one's own.
-func TestStaticByID(t *testing.T) {
-	testkernel.Require(t, testkernel.BPF, testkernel.Clang)
-	testkernel.NoLeaks(t)
-	l, err := compile(t, "testdata/types.bpf.c").Load("xdp_encap", LoadOptions{Stats: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	own, err := Static(l)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := map[string]float64{}
-	for _, r := range own {
-		want[r.Measure] = r.Samples[0].Value
-	}
-	got, err := StaticByID(idOf(t, l.Program))
-	if err != nil || len(got) < 4 {
-		t.Fatalf("%+v, %v", got, err)
-	}
-	for _, r := range got {
-		if r.Program != "xdp_encap" || r.Kind != bench.Static || len(r.Samples) != 1 || r.Samples[0].Value != want[r.Measure] {
-			t.Errorf("%+v, want %v", r, want[r.Measure])
-		}
-	}
-	if at := OffsetByID(idOf(t, l.Program)); at != l.offset() {
-		t.Errorf("starts at %d, want %d", at, l.offset())
-	}
-	if _, err := StaticByID(1<<31 - 1); err == nil {
-		t.Error("of no program")
 	}
 }
 
@@ -130,29 +96,47 @@ func TestFindPinned(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(ids, []uint32{idOf(t, p)}) {
-		t.Errorf("pinned: %v, want %d", ids, idOf(t, p))
+	if !slices.Equal(ids, []uint32{testkernel.ProgramID(t, p)}) {
+		t.Errorf("pinned: %v, want %d", ids, testkernel.ProgramID(t, p))
 	}
 	if ids, err := Pinned("/no/such/directory"); err != nil || len(ids) != 0 {
 		t.Errorf("%v, %v", ids, err)
 	}
 }
 
+// empty loads a program that passes.
+func empty(t testing.TB, typ ebpf.ProgramType) *ebpf.Program {
+	t.Helper()
+	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{
+		Name: "gate_empty", Type: typ, License: "GPL", Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 1), asm.Return()},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.Close() })
+	return p
+}
+
+// addFilter hangs a program on an interface as `tc filter add … bpf` does.
+func addFilter(l netlink.Link, p *ebpf.Program, parent uint32) error {
+	index := l.Attrs().Index
+	qdisc := &netlink.GenericQdisc{QdiscType: "clsact", QdiscAttrs: netlink.QdiscAttrs{LinkIndex: index, Handle: netlink.MakeHandle(0xffff, 0), Parent: netlink.HANDLE_CLSACT}}
+	if err := netlink.QdiscAdd(qdisc); err != nil {
+		return err
+	}
+	return netlink.FilterAdd(&netlink.BpfFilter{
+		FilterAttrs: netlink.FilterAttrs{LinkIndex: index, Parent: parent, Handle: 1, Protocol: unix.ETH_P_ALL, Priority: 1},
+		Fd:          p.FD(), Name: "gate", DirectAction: true,
+	})
+}
+
 func TestFindOnInterfaces(t *testing.T) {
 	testkernel.Require(t, testkernel.BPF, testkernel.Net)
 	testkernel.NoLeaks(t)
-	load := func(typ ebpf.ProgramType) *ebpf.Program {
-		p, err := ebpf.NewProgram(emptyLike(&ebpf.ProgramSpec{Type: typ}))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { p.Close() })
-		return p
-	}
-	xdp, tcx, filter := load(ebpf.XDP), load(ebpf.SchedCLS), load(ebpf.SchedCLS)
+	xdp, tcx, filter := empty(t, ebpf.XDP), empty(t, ebpf.SchedCLS), empty(t, ebpf.SchedCLS)
 	stop, ready := make(chan struct{}), make(chan error)
 	var ns *os.File
-	want := []uint32{idOf(t, xdp), idOf(t, filter)}
+	want := []uint32{testkernel.ProgramID(t, xdp), testkernel.ProgramID(t, filter)}
 	netns.Go(func() {
 		ready <- func() error {
 			if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
@@ -176,15 +160,11 @@ func TestFindOnInterfaces(t *testing.T) {
 			t.Cleanup(func() { l.Close() })
 			if on, err := link.AttachTCX(link.TCXOptions{Program: tcx, Interface: a.Attrs().Index, Attach: ebpf.AttachTCXEgress}); err == nil {
 				t.Cleanup(func() { on.Close() })
-				want = append(want, idOf(t, tcx))
+				want = append(want, testkernel.ProgramID(t, tcx))
 			} else if !errors.Is(err, ebpf.ErrNotSupported) { // Linux 6.6
 				return err
 			}
-			h, err := newFilterHook(b.Attrs().Index, ingress)
-			if err == nil {
-				err = h.put(filter)
-			}
-			if err == nil {
+			if err = addFilter(b, filter, netlink.HANDLE_MIN_INGRESS); err == nil {
 				ns, err = os.Open("/proc/thread-self/ns/net")
 			}
 			return err
@@ -200,13 +180,13 @@ func TestFindOnInterfaces(t *testing.T) {
 	if ids, err := OnInterfaces(ns, ""); err != nil || !slices.Equal(ids, want) {
 		t.Errorf("%v, %v; want %v", ids, err, want)
 	}
-	if ids, err := OnInterfaces(ns, "b"); err != nil || !slices.Equal(ids, []uint32{idOf(t, filter)}) {
-		t.Errorf("on b: %v, %v; want %d", ids, err, idOf(t, filter))
+	if ids, err := OnInterfaces(ns, "b"); err != nil || !slices.Equal(ids, []uint32{testkernel.ProgramID(t, filter)}) {
+		t.Errorf("on b: %v, %v; want %d", ids, err, testkernel.ProgramID(t, filter))
 	}
 	if _, err := OnInterfaces(ns, "c"); err == nil {
 		t.Error("there is an interface c")
 	}
-	if ids, err := OnInterfaces(nil, "lo"); err != nil || slices.Contains(ids, idOf(t, xdp)) {
+	if ids, err := OnInterfaces(nil, "lo"); err != nil || slices.Contains(ids, testkernel.ProgramID(t, xdp)) {
 		t.Errorf("of the host: %v, %v", ids, err)
 	}
 }
@@ -220,15 +200,7 @@ func TestClearInterfaces(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer ns.Close()
-	load := func(typ ebpf.ProgramType) *ebpf.Program {
-		p, err := ebpf.NewProgram(emptyLike(&ebpf.ProgramSpec{Type: typ}))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { p.Close() })
-		return p
-	}
-	xdp, filter := load(ebpf.XDP), load(ebpf.SchedCLS)
+	xdp, filter := empty(t, ebpf.XDP), empty(t, ebpf.SchedCLS)
 	err = netns.Do(ns, func() error {
 		if err := netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "a"}, PeerName: "b"}); err != nil {
 			return err
@@ -241,11 +213,7 @@ func TestClearInterfaces(t *testing.T) {
 			if err := netlink.LinkSetXdpFdWithFlags(l, xdp.FD(), mode); err != nil {
 				return err
 			}
-			h, err := newFilterHook(l.Attrs().Index, egress)
-			if err != nil {
-				return err
-			}
-			if err := h.put(filter); err != nil {
+			if err := addFilter(l, filter, netlink.HANDLE_MIN_EGRESS); err != nil {
 				return err
 			}
 		}
@@ -255,7 +223,7 @@ func TestClearInterfaces(t *testing.T) {
 		t.Fatal(err)
 	}
 	if ids, err := OnInterfaces(ns, ""); err != nil || len(ids) != 2 {
-		t.Errorf("%v, %v; want %d and %d", ids, err, idOf(t, xdp), idOf(t, filter))
+		t.Errorf("%v, %v; want %d and %d", ids, err, testkernel.ProgramID(t, xdp), testkernel.ProgramID(t, filter))
 	}
 	if err := ClearInterfaces(ns); err != nil {
 		t.Error(err)
@@ -269,11 +237,7 @@ func TestFindOnCgroup(t *testing.T) {
 	testkernel.Require(t, testkernel.BPF, testkernel.Net)
 	testkernel.NoLeaks(t)
 	// A hierarchy mounted on a thread of its own.
-	p, err := ebpf.NewProgram(emptyLike(&ebpf.ProgramSpec{Type: ebpf.CGroupSKB, AttachType: ebpf.AttachCGroupInetIngress}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.Close()
+	p := empty(t, ebpf.CGroupSKB)
 	done := make(chan error)
 	var ids, none []uint32
 	netns.Go(func() {
@@ -292,6 +256,7 @@ func TestFindOnCgroup(t *testing.T) {
 				return err
 			}
 			defer os.Remove(dir)
+			var err error
 			if none, err = OnCgroup(dir); err != nil {
 				return err
 			}
@@ -307,8 +272,8 @@ func TestFindOnCgroup(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Skipf("no control group to hang a program on: %v", err)
 	}
-	if len(none) != 0 || !slices.Equal(ids, []uint32{idOf(t, p)}) {
-		t.Errorf("%v, then %v; want %d", none, ids, idOf(t, p))
+	if len(none) != 0 || !slices.Equal(ids, []uint32{testkernel.ProgramID(t, p)}) {
+		t.Errorf("%v, then %v; want %d", none, ids, testkernel.ProgramID(t, p))
 	}
 	if _, err := OnCgroup(t.TempDir()); err == nil {
 		t.Error("an ordinary directory is a control group")

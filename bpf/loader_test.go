@@ -25,7 +25,7 @@ func (o *ownLoader) load(program string) (uint32, func(), error) {
 		return 0, nil, err
 	}
 	o.loads++
-	return idOf(o.t, l.Program), func() { o.closed++; l.Close() }, nil
+	return testkernel.ProgramID(o.t, l.Program), func() { o.closed++; l.Close() }, nil
 }
 
 // A program that its own loader loads is measured, judged by what that did.

@@ -10,6 +10,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/org/ebpf-bench-gate/bench"
+	"github.com/org/ebpf-bench-gate/internal/testkernel"
 )
 
 func TestMacroZeroRuns(t *testing.T) {
@@ -39,7 +40,7 @@ func TestMacroZeroRuns(t *testing.T) {
 			t.Errorf("the error %q does not say %q", err, want)
 		}
 	}
-	statsOff(t, "after an error")
+	testkernel.StatsOff(t, "after an error")
 }
 
 // Some packets are lost: there is no sample, and the numbers say why.
@@ -73,7 +74,7 @@ func TestMacroTooFewRuns(t *testing.T) {
 			t.Errorf("the error %q does not say %q", err, want)
 		}
 	}
-	statsOff(t, "after an error")
+	testkernel.StatsOff(t, "after an error")
 	// The benchmark may say that it is meant to be so.
 	m.least = 400
 	got, err := m.Round(1)

@@ -69,7 +69,7 @@ func TestMacroKilled(t *testing.T) {
 			t.Fatalf("program %d outlived its process (%v)", ids[0], err)
 		}
 	}
-	statsOff(t, "after the kill")
+	testkernel.StatsOff(t, "after the kill")
 }
 
 // macroForever attaches, says what, and goes on sending with the statistics on.

@@ -9,9 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
-
-	"github.com/cilium/ebpf"
 
 	"github.com/org/ebpf-bench-gate/bench"
 	"github.com/org/ebpf-bench-gate/internal/testkernel"
@@ -67,40 +64,6 @@ func veth(mode string, count int) bench.Benchmark {
 	}
 }
 
-// statsOff is that the kernel counts nothing: the switch reads 0, and running a
-// program leaves its count where it was. Another process may be counting just
-// now, so it may take a while.
-func statsOff(t *testing.T, when string) {
-	t.Helper()
-	if on, err := os.ReadFile("/proc/sys/kernel/bpf_stats_enabled"); err != nil || strings.TrimSpace(string(on)) != "0" {
-		t.Errorf("%s: bpf_stats_enabled is %q, %v", when, on, err)
-	}
-	p, err := ebpf.NewProgram(emptyLike(&ebpf.ProgramSpec{Type: ebpf.XDP}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.Close()
-	meter := newMeter(p)
-	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
-		before, err := meter.read()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := p.Run(&ebpf.RunOptions{Data: make([]byte, 64)}); err != nil {
-			t.Fatal(err)
-		}
-		if u, err := meter.read(); err != nil {
-			t.Fatal(err)
-		} else if u == before {
-			return
-		}
-		if time.Now().After(end) {
-			t.Errorf("%s: the kernel still counts runs", when)
-			return
-		}
-	}
-}
-
 func TestMacroXDP(t *testing.T) {
 	s := macroSession(t, 1)
 	v2, v3 := macroObject(t, "v2_fizzbuzz"), macroObject(t, "v3_fibonacci")
@@ -140,14 +103,14 @@ func TestMacroXDP(t *testing.T) {
 						t.Errorf("round %d, side %d: offset %d", r, i, o)
 					}
 				}
-				statsOff(t, "between rounds")
+				testkernel.StatsOff(t, "between rounds")
 			}
 			if r := median(ratios); r < 1.5 {
 				t.Errorf("head takes %.2f times as long as base, in %.2f: the loop of 381 turns was not seen", r, ratios)
 			}
 		})
 	}
-	statsOff(t, "afterwards")
+	testkernel.StatsOff(t, "afterwards")
 }
 
 // The kernel must hold the native program in the driver, and not fall back.

@@ -336,3 +336,38 @@ func TestAttachTypeNames(t *testing.T) {
 		t.Errorf("only %d types", tested)
 	}
 }
+
+// What is told of a program by its id is what is told of one's own.
+func TestStaticByID(t *testing.T) {
+	testkernel.Require(t, testkernel.BPF, testkernel.Clang)
+	testkernel.NoLeaks(t)
+	l, err := compile(t, "testdata/types.bpf.c").Load("xdp_encap", LoadOptions{Stats: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	own, err := Static(l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]float64{}
+	for _, r := range own {
+		want[r.Measure] = r.Samples[0].Value
+	}
+	id := testkernel.ProgramID(t, l.Program)
+	got, err := StaticByID(id)
+	if err != nil || len(got) < 4 {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	for _, r := range got {
+		if r.Program != "xdp_encap" || r.Kind != bench.Static || len(r.Samples) != 1 || r.Samples[0].Value != want[r.Measure] {
+			t.Errorf("%+v, want %v", r, want[r.Measure])
+		}
+	}
+	if at := OffsetByID(id); at != l.offset() {
+		t.Errorf("starts at %d, want %d", at, l.offset())
+	}
+	if _, err := StaticByID(1<<31 - 1); err == nil {
+		t.Error("of no program")
+	}
+}

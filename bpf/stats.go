@@ -150,13 +150,3 @@ func (m *meter) agreed() (usage, error) {
 func (u usage) between(a, b usage) bool {
 	return a.ns <= u.ns && u.ns <= b.ns && a.runs <= u.runs && u.runs <= b.runs && a.misses <= u.misses && u.misses <= b.misses
 }
-
-// notCounted is what to look at when a program that did run has no runs: the
-// kernel times it where it enters eBPF (bpf_prog_run and the trampolines), and
-// what is entered from there is part of the program that was entered.
-const notCounted = "tail-called programs, freplace programs and timer callbacks are not counted by the kernel: their cost shows on the program that is entered first"
-
-// errNoRuns says why there is nothing to divide by.
-func errNoRuns(program, why string) error {
-	return fmt.Errorf("%s did not run once: %s", program, why)
-}

@@ -52,11 +52,7 @@ func TestUsage(t *testing.T) {
 func TestMeter(t *testing.T) {
 	testkernel.Require(t, testkernel.BPF, testkernel.Stats)
 	testkernel.NoLeaks(t)
-	p, err := ebpf.NewProgram(emptyLike(&ebpf.ProgramSpec{Type: ebpf.XDP}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.Close()
+	p := empty(t, ebpf.XDP)
 	stats, err := enableStats()
 	if err != nil {
 		t.Fatal(err)

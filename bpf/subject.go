@@ -192,3 +192,13 @@ func (m *Macro) tooFew(t *subject) error {
 	}
 	return fmt.Errorf("%s: %w", m.b.Name, errNoRuns(t.name, why))
 }
+
+// notCounted is what to look at when a program that did run has no runs: the
+// kernel times it where it enters eBPF (bpf_prog_run and the trampolines), and
+// what is entered from there is part of the program that was entered.
+const notCounted = "tail-called programs, freplace programs and timer callbacks are not counted by the kernel: their cost shows on the program that is entered first"
+
+// errNoRuns says why there is nothing to divide by.
+func errNoRuns(program, why string) error {
+	return fmt.Errorf("%s did not run once: %s", program, why)
+}

@@ -43,16 +43,6 @@ func runs(t testing.TB, p *ebpf.Program, n int) {
 	}
 }
 
-func idOf(t testing.TB, p *ebpf.Program) uint32 {
-	t.Helper()
-	info, err := p.Info()
-	if err != nil {
-		t.Fatal(err)
-	}
-	id, _ := info.ID()
-	return uint32(id)
-}
-
 func costOf(t testing.TB, w *Watch, id uint32) *Cost {
 	t.Helper()
 	all, err := w.Read()
@@ -77,7 +67,7 @@ func TestWatch(t *testing.T) {
 	}
 	defer w.Close()
 	runs(t, old, 3)
-	c := costOf(t, w, idOf(t, old))
+	c := costOf(t, w, testkernel.ProgramID(t, old))
 	if c == nil || c.Name != long || c.Type != "socket_filter" || len(c.Tag) != 16 || c.Loaded <= 0 {
 		t.Fatalf("%+v", c)
 	}
@@ -88,18 +78,18 @@ func TestWatch(t *testing.T) {
 		t.Errorf("held by %+v", c.Holders)
 	}
 	runs(t, old, 5)
-	if c = costOf(t, w, idOf(t, old)); c == nil || c.Runs != 5 || c.Time <= 0 || c.Over <= 0 || c.Time > c.Over {
+	if c = costOf(t, w, testkernel.ProgramID(t, old)); c == nil || c.Runs != 5 || c.Time <= 0 || c.Over <= 0 || c.Time > c.Over {
 		t.Errorf("after 5 runs: %+v", c)
 	}
 	// A program that is loaded in between ran what it has run.
 	fresh := named(t, "fresh")
 	runs(t, fresh, 7)
 	w.next = w.next.AddDate(-1, 0, 0) // look for holders now
-	if c = costOf(t, w, idOf(t, fresh)); c == nil || c.Runs != 7 || c.Over <= 0 || c.Name != "fresh" {
+	if c = costOf(t, w, testkernel.ProgramID(t, fresh)); c == nil || c.Runs != 7 || c.Over <= 0 || c.Name != "fresh" {
 		t.Errorf("after 7 runs of a new program: %+v", c)
 	}
 	// Watching holds nothing.
-	id := idOf(t, fresh)
+	id := testkernel.ProgramID(t, fresh)
 	fresh.Close()
 	if c = costOf(t, w, id); c != nil {
 		t.Errorf("unloaded, and still there: %+v", c)
@@ -118,8 +108,8 @@ func TestHolders(t *testing.T) {
 	testkernel.NoLeaks(t)
 	p := named(t, "held")
 	held, complete := Holders()
-	if !complete || !slices.ContainsFunc(held[idOf(t, p)], func(h Holder) bool { return h.PID == os.Getpid() }) {
-		t.Errorf("complete %t, held by %+v", complete, held[idOf(t, p)])
+	if !complete || !slices.ContainsFunc(held[testkernel.ProgramID(t, p)], func(h Holder) bool { return h.PID == os.Getpid() }) {
+		t.Errorf("complete %t, held by %+v", complete, held[testkernel.ProgramID(t, p)])
 	}
 	if held, complete = Holders(1 << 22); len(held) != 0 || !complete {
 		t.Errorf("no process holds %+v", held)
@@ -137,7 +127,7 @@ func TestProgramInfo(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := info.describe(p.FD())
-	if got.Name != "a_name_of_more_than_15_characters" || got.ID != idOf(t, p) {
+	if got.Name != "a_name_of_more_than_15_characters" || got.ID != testkernel.ProgramID(t, p) {
 		t.Errorf("%+v", got)
 	}
 	if err := info.read(0); err == nil {
