@@ -11,6 +11,7 @@ import (
 	"github.com/cilium/ebpf"
 
 	"github.com/org/ebpf-bench-gate/bench"
+	"github.com/org/ebpf-bench-gate/bpf/programs"
 )
 
 // A Worker sets off the runs of attached programs. It is not told which side's they
@@ -168,7 +169,7 @@ func (a *Attached) round(round int) ([]AttachedSample, error) {
 	if !a.floorTurn(round) {
 		order = slices.DeleteFunc(order, func(i int) bool { return i == len(a.sides) })
 	}
-	counts := make([]Count, a.participants())
+	counts := make([]programs.Count, a.participants())
 	samples := make([]AttachedSample, len(a.sides))
 	turn := func(who []int) error {
 		softirq := a.s.softirq()
@@ -241,14 +242,14 @@ func (a *Attached) floorTurn(round int) bool {
 // turn has the work done for some of the participants. Several of them have it done
 // twice, and the second time those of the sides run in the opposite order: who comes
 // first at an event finds the caches cold, which is more than most changes cost.
-func (a *Attached) turn(round int, who []int) (counts []Count, figures []float64, offsets []int, err error) {
+func (a *Attached) turn(round int, who []int) (counts []programs.Count, figures []float64, offsets []int, err error) {
 	all := make([]*participant, 0, len(who))
 	defer func() {
 		for _, p := range all {
 			p.close()
 		}
 	}()
-	counter := &Counter{}
+	counter := &programs.Counter{}
 	defer counter.Close()
 	for _, i := range who {
 		if err := a.s.stopped(); err != nil {
@@ -281,7 +282,7 @@ func (a *Attached) turn(round int, who []int) (counts []Count, figures []float64
 		}
 		for k, c := range got {
 			if counts == nil {
-				counts = make([]Count, len(got))
+				counts = make([]programs.Count, len(got))
 			}
 			c.Runs, c.Time, c.Misses = c.Runs+counts[k].Runs, c.Time+counts[k].Time, c.Misses+counts[k].Misses
 			counts[k] = c
@@ -322,7 +323,7 @@ func mirrored(order []int, reverse func(int) bool) []int {
 }
 
 // count has the work done once, and counts all that hang.
-func (a *Attached) count(round int, all []*participant, counter *Counter) (counts []Count, figures []float64, err error) {
+func (a *Attached) count(round int, all []*participant, counter *programs.Counter) (counts []programs.Count, figures []float64, err error) {
 	work, err := a.worker.Ready(round)
 	if err != nil {
 		return nil, nil, err
@@ -356,7 +357,7 @@ func (a *Attached) count(round int, all []*participant, counter *Counter) (count
 }
 
 // tooFew says why there is no sample.
-func (a *Attached) tooFew(name string, c Count) error {
+func (a *Attached) tooFew(name string, c programs.Count) error {
 	if c.Runs > 0 {
 		return fmt.Errorf("%s ran %d times while the work was done, and min_runs is %d: let it do more, or lower min_runs", name, c.Runs, a.b.MinRuns)
 	}

@@ -10,17 +10,18 @@
 //  2. [Static] reads what the verifier and the JIT said of a loaded program.
 //  3. A [Session] is a locked thread in a network namespace of its own, pinned
 //     to a CPU. [Session.Micro], [Session.Macro] and [Session.Attached] prepare a
-//     benchmark on it, and each Round of that is one fresh load of every side. A
-//     [Counter] is what counts the runs of attached programs, whoever loaded them.
+//     benchmark on it, and each Round of that is one fresh load of every side.
 //  4. [Micro.Insns] counts the instructions that a benchmark executes, with a
 //     counter in every basic block.
-//  5. A [Watch] reads what all programs in the kernel cost, whoever loaded them,
-//     and [Holders] tells which processes hold which.
-//  6. [Micro.Hotspots] samples where programs spend their time, with the sampler of
+//  5. [Micro.Hotspots] samples where programs spend their time, with the sampler of
 //     package bpf/profiler, which knows nothing of them.
-//  7. [Testbed], [Warnings] and [Doctor] describe the machine: what numbers
+//  6. [Testbed], [Warnings] and [Doctor] describe the machine: what numbers
 //     depend on, what makes them noisy, and what can be measured. [LockHost]
 //     keeps a second run waiting.
+//
+// Below it, bpf/programs finds, describes and counts the runs of programs that are in the
+// kernel, whoever loaded them; bpf/profiler samples anything that runs; bpf/perfevent is
+// what both kinds of sampling hang on.
 //
 // Nothing that it creates has a name on the host: namespaces are anonymous,
 // programs and maps are never pinned, links and the statistics switch are held

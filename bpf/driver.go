@@ -9,6 +9,8 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
 	"golang.org/x/sys/unix"
+
+	"github.com/org/ebpf-bench-gate/bpf/programs"
 )
 
 // A driver is a generated program that stands between BPF_PROG_TEST_RUN and the
@@ -112,7 +114,7 @@ func newDriver(kind driverKind, n int) (*driver, error) {
 	d := &driver{kind: kind, device: &attachments{}}
 	if err := d.load(max(n, driverPackets)); err != nil {
 		d.close()
-		return nil, fmt.Errorf("driver for %s: %w", typeName(kind.typ), err)
+		return nil, fmt.Errorf("driver for %s: %w", programs.TypeName(kind.typ), err)
 	}
 	return d, nil
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/cilium/ebpf"
+
+	"github.com/org/ebpf-bench-gate/bpf/programs"
 )
 
 // A Loader loads a program in the place of gate, by whatever means, and tells its
@@ -49,7 +51,7 @@ func (o *Object) loadBy(program string, load Loader) (_ *Loaded, err error) {
 	l.coll = &ebpf.Collection{Programs: map[string]*ebpf.Program{program: p}, Maps: map[string]*ebpf.Map{}}
 	l.Program, l.Type = p, p.Type()
 	if want := spec.Programs[program].Type; want != ebpf.UnspecifiedProgram && want != l.Type {
-		return nil, fmt.Errorf("its loader has loaded %s as %s, and %s has it as %s", program, typeName(l.Type), o.Path, typeName(want))
+		return nil, fmt.Errorf("its loader has loaded %s as %s, and %s has it as %s", program, programs.TypeName(l.Type), o.Path, programs.TypeName(want))
 	}
 	if err := l.adopt(p); err != nil {
 		return nil, err

@@ -9,6 +9,7 @@ import (
 	"github.com/cilium/ebpf"
 
 	"github.com/org/ebpf-bench-gate/bench"
+	"github.com/org/ebpf-bench-gate/bpf/programs"
 )
 
 // A Macro is a benchmark of programs that are attached and run by real work. The
@@ -141,7 +142,7 @@ func (m *Macro) chooseMode() (string, error) {
 		case spec == nil:
 			return "", fmt.Errorf("no program %q in %s", m.b.Program, side.Object.Path)
 		case i > 0 && spec.Type != typ:
-			return "", fmt.Errorf("%s is of type %s in %s and %s in %s: they cannot be compared", m.b.Program, typeName(typ), m.sides[0].Name, typeName(spec.Type), side.Name)
+			return "", fmt.Errorf("%s is of type %s in %s and %s in %s: they cannot be compared", m.b.Program, programs.TypeName(typ), m.sides[0].Name, programs.TypeName(spec.Type), side.Name)
 		}
 		typ = spec.Type
 	}
@@ -152,10 +153,10 @@ func (m *Macro) chooseMode() (string, error) {
 	}
 	switch {
 	case modes[0] == "":
-		return "", &bench.Diagnostic{Pos: m.b.Pos, Message: fmt.Sprintf("%s: %s programs cannot be attached to a veth pair, only xdp and sched_cls (tc)", m.b.Name, typeName(typ))}
+		return "", &bench.Diagnostic{Pos: m.b.Pos, Message: fmt.Sprintf("%s: %s programs cannot be attached to a veth pair, only xdp and sched_cls (tc)", m.b.Name, programs.TypeName(typ))}
 	case mode != modes[0] && mode != modes[1]:
 		return "", &bench.Diagnostic{
-			Pos: m.b.Pos, Message: fmt.Sprintf("%s: %s programs cannot be attached in mode %q", m.b.Name, typeName(typ), mode),
+			Pos: m.b.Pos, Message: fmt.Sprintf("%s: %s programs cannot be attached in mode %q", m.b.Name, programs.TypeName(typ), mode),
 			Hint: fmt.Sprintf("expected %s or %s", modes[0], modes[1]),
 		}
 	}
@@ -213,7 +214,7 @@ func (m *Macro) round(round int) ([]MacroSample, error) {
 	if err := m.place(all); err != nil {
 		return nil, err
 	}
-	stats, err := enableStats()
+	stats, err := programs.EnableStats()
 	if err != nil {
 		return nil, err
 	}
@@ -234,10 +235,10 @@ func (m *Macro) round(round int) ([]MacroSample, error) {
 	}
 	steal = m.s.steal() - steal
 	for _, t := range all {
-		if _, err := t.meter.agreed(); err != nil {
+		if _, err := t.meter.Agreed(); err != nil {
 			return nil, fmt.Errorf("%s: %w", t.name, err)
 		}
-		if t.total.runs == 0 || t.total.runs < uint64(m.least) {
+		if t.total.Runs == 0 || t.total.Runs < uint64(m.least) {
 			return nil, m.tooFew(t)
 		}
 	}
@@ -247,11 +248,11 @@ func (m *Macro) round(round int) ([]MacroSample, error) {
 		s := bench.Sample{Round: round, Offset: t.load.offset(), Switches: t.switches, Steal: steal}
 		samples[i] = MacroSample{Latency: s, Runs: s, RecursionMisses: s}
 		samples[i].Latency.Value, samples[i].Latency.Floor = median(t.perNS), median(all[len(m.sides)].perNS)
-		samples[i].Runs.Value = float64(t.total.runs)
-		samples[i].RecursionMisses.Value = float64(t.total.misses)
-		if t.total.runs > uint64(t.sent) && !m.surplus {
+		samples[i].Runs.Value = float64(t.total.Runs)
+		samples[i].RecursionMisses.Value = float64(t.total.Misses)
+		if t.total.Runs > uint64(t.sent) && !m.surplus {
 			m.surplus = true
-			m.Warnings = append(m.Warnings, fmt.Sprintf("%s ran %d times for %d packets: it sees its own output, or packets that nobody sent on purpose", t.name, t.total.runs, t.sent))
+			m.Warnings = append(m.Warnings, fmt.Sprintf("%s ran %d times for %d packets: it sees its own output, or packets that nobody sent on purpose", t.name, t.total.Runs, t.sent))
 		}
 	}
 	if round < insideRounds && len(m.events) > 0 {

@@ -7,6 +7,8 @@ import (
 	"math"
 	"slices"
 	"testing"
+
+	"github.com/org/ebpf-bench-gate/bpf/programs"
 )
 
 // BenchmarkMacro shows how steady ten rounds are, and beside it what the usual
@@ -62,7 +64,7 @@ func oneRequest(m *Macro) (ns float64, err error) {
 		if err := m.place(subs); err != nil {
 			return err
 		}
-		stats, err := enableStats()
+		stats, err := programs.EnableStats()
 		if err != nil {
 			return err
 		}
@@ -70,7 +72,7 @@ func oneRequest(m *Macro) (ns float64, err error) {
 		if err := m.read(subs[0], 1, 1); err != nil {
 			return err
 		}
-		ns = subs[0].total.perRun()
+		ns = subs[0].total.PerRun()
 		return nil
 	})
 	return ns, err

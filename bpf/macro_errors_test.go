@@ -10,6 +10,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/org/ebpf-bench-gate/bench"
+	"github.com/org/ebpf-bench-gate/bpf/programs"
 	"github.com/org/ebpf-bench-gate/internal/testkernel"
 )
 
@@ -135,13 +136,13 @@ char LICENSE[] SEC("license") = "GPL";
 		if err := m.place([]*subject{entry, floor}); err != nil {
 			return err
 		}
-		stats, err := enableStats()
+		stats, err := programs.EnableStats()
 		if err != nil {
 			return err
 		}
 		defer stats.Close()
 		// A benchmark that watches the callee sees packets and no runs.
-		entry.meter = newMeter(callee)
+		entry.meter = programs.NewMeter(callee)
 		return m.read(entry, 128, 128)
 	})
 	if err == nil {

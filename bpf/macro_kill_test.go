@@ -14,6 +14,7 @@ import (
 
 	"github.com/cilium/ebpf"
 
+	"github.com/org/ebpf-bench-gate/bpf/programs"
 	"github.com/org/ebpf-bench-gate/internal/testkernel"
 )
 
@@ -93,7 +94,7 @@ func macroForever(t *testing.T) {
 		if err := m.place(all); err != nil {
 			return err
 		}
-		stats, err := enableStats()
+		stats, err := programs.EnableStats()
 		if err != nil {
 			return err
 		}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/org/ebpf-bench-gate/bench"
+	"github.com/org/ebpf-bench-gate/bpf/programs"
 	"github.com/org/ebpf-bench-gate/internal/testkernel"
 )
 
@@ -252,7 +253,7 @@ func TestMacroDrain(t *testing.T) {
 		if err := m.place([]*subject{sub, floor}); err != nil {
 			return err
 		}
-		stats, err := enableStats()
+		stats, err := programs.EnableStats()
 		if err != nil {
 			return err
 		}
@@ -307,7 +308,7 @@ func TestMacroPackets(t *testing.T) {
 		if err := m.place(subs); err != nil {
 			return err
 		}
-		stats, err := enableStats()
+		stats, err := programs.EnableStats()
 		if err != nil {
 			return err
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/cilium/ebpf"
 
 	"github.com/org/ebpf-bench-gate/bench"
+	"github.com/org/ebpf-bench-gate/bpf/programs"
 )
 
 // A Side is one revision's program in a benchmark.
@@ -83,7 +84,7 @@ func (s *Session) newMicro(b bench.Benchmark, sides []Side) (*Micro, error) {
 			return nil, fmt.Errorf("no program %q in %s", b.Program, side.Object.Path)
 		}
 		if o.Type != spec.Type {
-			return nil, fmt.Errorf("%s is of type %s in %s and %s in %s: they cannot be compared", b.Program, typeName(spec.Type), sides[0].Name, typeName(o.Type), side.Name)
+			return nil, fmt.Errorf("%s is of type %s in %s and %s in %s: they cannot be compared", b.Program, programs.TypeName(spec.Type), sides[0].Name, programs.TypeName(o.Type), side.Name)
 		}
 	}
 	m.typ = spec.Type

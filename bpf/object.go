@@ -17,6 +17,7 @@ import (
 	"github.com/cilium/ebpf/btf"
 
 	"github.com/org/ebpf-bench-gate/bench"
+	"github.com/org/ebpf-bench-gate/bpf/programs"
 )
 
 // MaxObjectSize is the size in bytes of the largest object file that is read.
@@ -267,7 +268,7 @@ func (o *Object) Has(program string) bool { return o.spec.Programs[program] != n
 // Type returns the program's type as the kernel names it: "xdp", "sched_cls", …
 func (o *Object) Type(program string) string {
 	if p := o.spec.Programs[program]; p != nil {
-		return typeName(p.Type)
+		return programs.TypeName(p.Type)
 	}
 	return ""
 }

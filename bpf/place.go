@@ -15,6 +15,7 @@ import (
 	"github.com/cilium/ebpf/btf"
 
 	"github.com/org/ebpf-bench-gate/bench"
+	"github.com/org/ebpf-bench-gate/bpf/programs"
 	"github.com/org/ebpf-bench-gate/internal/english"
 )
 
@@ -148,7 +149,7 @@ func (o *Object) Hook(program string) (Hook, error) {
 		}
 		switch {
 		case k.why != "":
-			return Hook{}, fmt.Errorf("%s programs cannot be attached for work: %s", typeName(spec.Type), k.why)
+			return Hook{}, fmt.Errorf("%s programs cannot be attached for work: %s", programs.TypeName(spec.Type), k.why)
 		case k.example != "" && target == "":
 			return Hook{}, ask("where "+program+" hangs", k.example)
 		}
@@ -163,7 +164,7 @@ func (o *Object) Hook(program string) (Hook, error) {
 	for i := range kinds {
 		if k := &kinds[i]; k.typ != 0 && k.typ == spec.Type && k.attach != nil {
 			if k.example != "" {
-				return Hook{}, ask("where "+program+", of type "+typeName(spec.Type)+", hangs", k.example)
+				return Hook{}, ask("where "+program+", of type "+programs.TypeName(spec.Type)+", hangs", k.example)
 			}
 			return Hook{kind: k, text: k.names[0]}, nil
 		}

@@ -22,6 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/org/ebpf-bench-gate/bench"
+	"github.com/org/ebpf-bench-gate/bpf/programs"
 )
 
 // probeFunc is a kernel function that is exported, so that no compiler inlines it
@@ -194,7 +195,7 @@ func (d *doctor) statistics(load bool, left, busy string) {
 		d.add(groupCounters, name, CheckWarn, "not tried: it would disturb "+busy, "run gate doctor again later")
 	default:
 		d.probe(groupCounters, name, hint, func() (string, error) {
-			counts, err := countsRuns(enableStats)
+			counts, err := countsRuns(programs.EnableStats)
 			if err == nil && !counts {
 				err = errors.New("switched on, and runs are not counted")
 			}
@@ -220,8 +221,8 @@ func countsRuns(enable func() (io.Closer, error)) (bool, error) {
 	if _, _, err := newTestRun(p.FD(), probeFrame(), nil, 0).call(1); err != nil {
 		return false, err
 	}
-	u, err := newMeter(p).read()
-	return u.runs > 0, err
+	u, err := programs.NewMeter(p).Read()
+	return u.Runs > 0, err
 }
 
 // programs files which types of programs can be attached.

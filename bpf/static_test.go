@@ -17,6 +17,7 @@ import (
 	"github.com/cilium/ebpf/btf"
 
 	"github.com/org/ebpf-bench-gate/bench"
+	"github.com/org/ebpf-bench-gate/bpf/programs"
 	"github.com/org/ebpf-bench-gate/internal/testkernel"
 )
 
@@ -355,7 +356,7 @@ func TestStaticByID(t *testing.T) {
 		want[r.Measure] = r.Samples[0].Value
 	}
 	id := testkernel.ProgramID(t, l.Program)
-	got, err := StaticByID(id)
+	got, err := programs.StaticByID(id)
 	if err != nil || len(got) < 4 {
 		t.Fatalf("%+v, %v", got, err)
 	}
@@ -364,10 +365,10 @@ func TestStaticByID(t *testing.T) {
 			t.Errorf("%+v, want %v", r, want[r.Measure])
 		}
 	}
-	if at := OffsetByID(id); at != l.offset() {
+	if at := programs.OffsetByID(id); at != l.offset() {
 		t.Errorf("starts at %d, want %d", at, l.offset())
 	}
-	if _, err := StaticByID(1<<31 - 1); err == nil {
+	if _, err := programs.StaticByID(1<<31 - 1); err == nil {
 		t.Error("of no program")
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/cilium/ebpf"
 
 	"github.com/org/ebpf-bench-gate/bench"
+	"github.com/org/ebpf-bench-gate/bpf/programs"
 )
 
 // A subject is one load of one side (or the empty program) in one round.
@@ -17,13 +18,13 @@ type subject struct {
 	load   *Loaded // nil: the floor
 	prog   *ebpf.Program
 	drain  []drainer
-	meter  *meter
+	meter  *programs.Meter
 	pair   *pair
 	socket int
 
-	next     int   // packet
-	sent     int   // packets, in all readings
-	total    usage // of all readings
+	next     int            // packet
+	sent     int            // packets, in all readings
+	total    programs.Usage // of all readings
 	perNS    []float64
 	switches int64
 	lossy    bool // some packet never ran the program
@@ -36,7 +37,7 @@ func (m *Macro) load(i int) (*subject, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &subject{name: "the empty program", prog: p, meter: newMeter(p)}, nil
+		return &subject{name: "the empty program", prog: p, meter: programs.NewMeter(p)}, nil
 	}
 	side := m.sides[i]
 	l, err := side.Object.Load(m.b.Program, LoadOptions{Cache: m.s.cache, Reuse: m.kept[i]})
@@ -49,7 +50,7 @@ func (m *Macro) load(i int) (*subject, error) {
 			return nil, err
 		}
 	}
-	t := &subject{name: fmt.Sprintf("%s (%s)", m.b.Program, side.Name), load: l, prog: l.Program, meter: newMeter(l.Program)}
+	t := &subject{name: fmt.Sprintf("%s (%s)", m.b.Program, side.Name), load: l, prog: l.Program, meter: programs.NewMeter(l.Program)}
 	for _, name := range m.b.Drain {
 		d, err := l.drainerAmong(name, m.sides)
 		if err != nil {
@@ -99,14 +100,14 @@ func (m *Macro) warm(t *subject, s shape) error {
 	if err := m.read(t, s.readings[0], s.burst); err != nil {
 		return err
 	}
-	t.sent, t.total, t.perNS, t.next, t.switches = 0, usage{}, nil, 0, 0
+	t.sent, t.total, t.perNS, t.next, t.switches = 0, programs.Usage{}, nil, 0, 0
 	return nil
 }
 
 // read sends n packets and takes one reading of them.
 func (m *Macro) read(t *subject, n, burst int) error {
 	switched := switches()
-	var sum usage
+	var sum programs.Usage
 	for n > 0 {
 		k := min(n, burst)
 		for _, d := range t.drain {
@@ -118,15 +119,15 @@ func (m *Macro) read(t *subject, n, burst int) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", t.name, err)
 		}
-		sum, n = sum.add(u), n-k
-		t.sent, t.total = t.sent+k, t.total.add(u)
-		if t.total.runs == 0 || t.sent-int(t.total.runs) > m.count-m.least {
+		sum, n = sum.Add(u), n-k
+		t.sent, t.total = t.sent+k, t.total.Add(u)
+		if t.total.Runs == 0 || t.sent-int(t.total.Runs) > m.count-m.least {
 			return m.tooFew(t) // now, and not after waiting for every burst
 		}
 	}
 	t.switches += switches() - switched
-	if sum.runs > 0 {
-		t.perNS = append(t.perNS, sum.perRun())
+	if sum.Runs > 0 {
+		t.perNS = append(t.perNS, sum.PerRun())
 	}
 	return nil
 }
@@ -134,41 +135,41 @@ func (m *Macro) read(t *subject, n, burst int) error {
 // send sends n packets in batches, and sees each batch through: the kernel
 // usually runs the program inside the sending system call, but may leave it to
 // its own thread.
-func (m *Macro) send(t *subject, n int) (usage, error) {
-	before, err := t.meter.read()
+func (m *Macro) send(t *subject, n int) (programs.Usage, error) {
+	before, err := t.meter.Read()
 	if err != nil {
-		return usage{}, err
+		return programs.Usage{}, err
 	}
 	now := before
 	for sent := 0; sent < n; {
 		if err := m.s.stopped(); err != nil {
-			return usage{}, err
+			return programs.Usage{}, err
 		}
 		k := min(n-sent, batch)
-		want := now.runs + uint64(k)
+		want := now.Runs + uint64(k)
 		if t.next, err = m.train.send(t.socket, t.next, k); err != nil {
-			return usage{}, err
+			return programs.Usage{}, err
 		}
 		sent += k
 		if now, err = t.settle(now, want); err != nil {
-			return usage{}, err
+			return programs.Usage{}, err
 		}
 	}
-	return now.sub(before), nil
+	return now.Sub(before), nil
 }
 
 // settle waits until the program has run as often as wanted, or no more.
-func (t *subject) settle(last usage, want uint64) (usage, error) {
+func (t *subject) settle(last programs.Usage, want uint64) (programs.Usage, error) {
 	most := patience
 	if t.lossy {
 		most = patience / 10
 	}
 	for still := time.Now(); ; {
-		u, err := t.meter.read()
-		if err != nil || u.runs >= want {
+		u, err := t.meter.Read()
+		if err != nil || u.Runs >= want {
 			return u, err
 		}
-		if u.runs != last.runs {
+		if u.Runs != last.Runs {
 			last, still = u, time.Now()
 		} else if time.Since(still) > most {
 			t.lossy = true
@@ -182,9 +183,9 @@ func (t *subject) settle(last usage, want uint64) (usage, error) {
 // tooFew says why there is no sample.
 func (m *Macro) tooFew(t *subject) error {
 	arrived, dropped := t.pair.received()
-	if t.total.runs > 0 {
+	if t.total.Runs > 0 {
 		return fmt.Errorf("%s: only %d of %d packets reached %s, and min_runs is %d of %d (%d arrived at the interface and %d were dropped there since it was made): lower count, or min_runs if the program is meant to see fewer",
-			m.b.Name, t.total.runs, t.sent, t.name, m.least, m.count, arrived, dropped)
+			m.b.Name, t.total.Runs, t.sent, t.name, m.least, m.count, arrived, dropped)
 	}
 	why := "packets arrived at its interface, but the kernel ran something else: " + notCounted
 	if arrived == 0 {

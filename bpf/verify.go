@@ -13,6 +13,7 @@ import (
 	"github.com/cilium/ebpf/asm"
 
 	"github.com/org/ebpf-bench-gate/bench"
+	"github.com/org/ebpf-bench-gate/bpf/programs"
 )
 
 // testRunnable tells why a program cannot be test-run, or nil. The list is that
@@ -28,7 +29,7 @@ func testRunnable(spec *ebpf.ProgramSpec) error {
 		ebpf.LWTSeg6Local, ebpf.FlowDissector, ebpf.SkLookup, ebpf.RawTracepoint, ebpf.Syscall, ebpf.Netfilter:
 		return nil
 	}
-	return fmt.Errorf("%s programs have no test run in the kernel: they are measured where they are attached, under real work", typeName(spec.Type))
+	return fmt.Errorf("%s programs have no test run in the kernel: they are measured where they are attached, under real work", programs.TypeName(spec.Type))
 }
 
 // emptyLike is a program of the same type and hook that does nothing: it lets pass
@@ -325,7 +326,7 @@ func (m *Micro) canary() []string {
 	defer p.Close()
 	v, _, err := newTestRun(p.FD(), m.packets[0], nil, 0).call(1)
 	if err == nil && v == 0 {
-		return []string{fmt.Sprintf("this kernel shows an empty packet to test-run %s programs: their early exit was measured", typeName(m.typ))}
+		return []string{fmt.Sprintf("this kernel shows an empty packet to test-run %s programs: their early exit was measured", programs.TypeName(m.typ))}
 	}
 	return nil
 }

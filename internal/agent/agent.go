@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/org/ebpf-bench-gate/bench"
-	"github.com/org/ebpf-bench-gate/bpf"
+	"github.com/org/ebpf-bench-gate/bpf/programs"
 )
 
 // An Agent is one that was started, or that was found at work. Stop it.
@@ -109,7 +109,7 @@ func start(ctx context.Context, who string, spec bench.Agent, at Where) (*Agent,
 	a := &Agent{who: who, spec: spec, net: at.Net}
 	var err error
 	if spec.Run != "" {
-		if a.last, err = bpf.LastProgram(); err != nil {
+		if a.last, err = programs.Last(); err != nil {
 			return nil, err
 		}
 		a.p, err = launch(startOrder{Command: spec.Run, Dir: at.Dir, Env: environment(at.Env, spec.Env), Alone: at.Alone}, at.Net)
@@ -408,7 +408,7 @@ func (a *Agent) leftBehind() string {
 	}
 	const patience = 2 * time.Second
 	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
-		left, err := bpf.Describe(ids)
+		left, err := programs.Describe(ids)
 		if err != nil || len(left) == 0 {
 			return ""
 		}
@@ -431,7 +431,7 @@ func (a *Agent) end(sig unix.Signal, within time.Duration) (stopReport, error) {
 	}
 	if a.net != nil && a.own == nil {
 		// The namespace goes on, and with it what hangs there without a link.
-		if err := bpf.ClearInterfaces(a.net); err != nil {
+		if err := programs.ClearInterfaces(a.net); err != nil {
 			return r, a.fail(err, "")
 		}
 	}

@@ -12,10 +12,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/org/ebpf-bench-gate/bench"
-	"github.com/org/ebpf-bench-gate/bpf"
-	"github.com/org/ebpf-bench-gate/internal/testkernel"
 	"golang.org/x/sys/unix"
+
+	"github.com/org/ebpf-bench-gate/bench"
+	"github.com/org/ebpf-bench-gate/bpf/programs"
+	"github.com/org/ebpf-bench-gate/internal/testkernel"
 )
 
 // ours is the command of the agent of package testkernel.
@@ -42,9 +43,9 @@ func startAgent(t *testing.T, spec bench.Agent) (*Agent, error) {
 	return a, err
 }
 
-func namesOf(programs []Program) string {
+func namesOf(found []Program) string {
 	var names []string
-	for _, p := range programs {
+	for _, p := range found {
 		names = append(names, p.Name)
 	}
 	return strings.Join(names, " ")
@@ -84,11 +85,11 @@ func TestAgent(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			programs, others := a.Programs()
-			if namesOf(programs) != tt.programs || namesOf(others) != tt.others {
-				t.Errorf("%s and %s, want %s and %s", namesOf(programs), namesOf(others), tt.programs, tt.others)
+			found, others := a.Programs()
+			if namesOf(found) != tt.programs || namesOf(others) != tt.others {
+				t.Errorf("%s and %s, want %s and %s", namesOf(found), namesOf(others), tt.programs, tt.others)
 			}
-			for _, p := range programs {
+			for _, p := range found {
 				if len(p.IDs) != 1 || p.Type != "raw_tracepoint" || p.Uncounted {
 					t.Errorf("%+v", p)
 				}
@@ -99,9 +100,9 @@ func TestAgent(t *testing.T) {
 			if w, err := a.Stop(); w != "" || err != nil {
 				t.Errorf("stop: %q, %v", w, err)
 			}
-			for _, p := range programs {
+			for _, p := range found {
 				within(t, "unloaded", func() bool {
-					left, err := bpf.Describe(p.IDs)
+					left, err := programs.Describe(p.IDs)
 					return err == nil && len(left) == 0
 				})
 			}
@@ -117,9 +118,9 @@ func TestAgentTwins(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	programs, _ := a.Programs()
-	if namesOf(programs) != "other twin" || len(programs[0].IDs) != 1 || len(programs[1].IDs) != 2 {
-		t.Errorf("%+v", programs)
+	found, _ := a.Programs()
+	if namesOf(found) != "other twin" || len(found[0].IDs) != 1 || len(found[1].IDs) != 2 {
+		t.Errorf("%+v", found)
 	}
 }
 
@@ -196,8 +197,8 @@ func TestAgentMisbehavesLater(t *testing.T) {
 	if a, err = startAgent(t, bench.Agent{Run: ours("-late 5s a b"), Ready: bench.Ready{Stable: 10 * time.Millisecond}}); err != nil {
 		t.Fatal(err)
 	}
-	if programs, _ := a.Programs(); namesOf(programs) != "a" {
-		t.Fatalf("%s", namesOf(programs))
+	if found, _ := a.Programs(); namesOf(found) != "a" {
+		t.Fatalf("%s", namesOf(found))
 	}
 	within(t, "late", func() bool {
 		late, err := a.Late()
@@ -230,7 +231,7 @@ func TestAgentReloads(t *testing.T) {
 // An agent that runs already is looked at, and goes on.
 func TestAgentAtWork(t *testing.T) {
 	requireKernel(t)
-	last, err := bpf.LastProgram()
+	last, err := programs.Last()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -240,13 +241,13 @@ func TestAgentAtWork(t *testing.T) {
 	}
 	defer cmd.Wait()
 	defer cmd.Process.Kill()
-	within(t, "loaded", func() bool { ids, err := bpf.LoadedAfter(last); return err == nil && len(ids) >= 2 })
+	within(t, "loaded", func() bool { ids, err := programs.LoadedAfter(last); return err == nil && len(ids) >= 2 })
 	a, err := startAgent(t, bench.Agent{Find: bench.Find{PIDs: []int{cmd.Process.Pid}}, Programs: []string{"a_running_one"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if programs, others := a.Programs(); namesOf(programs) != "a_running_one" || namesOf(others) != "another" {
-		t.Errorf("%s, %s", namesOf(programs), namesOf(others))
+	if found, others := a.Programs(); namesOf(found) != "a_running_one" || namesOf(others) != "another" {
+		t.Errorf("%s, %s", namesOf(found), namesOf(others))
 	}
 	if _, err := a.Stop(); err != nil {
 		t.Error(err)
@@ -285,7 +286,7 @@ func TestAgentEnvironment(t *testing.T) {
 }
 
 func TestGroup(t *testing.T) {
-	got := group([]bpf.ProgramInfo{{ID: 9, Name: "b", Type: "xdp"}, {ID: 3, Name: "a", Type: "ext"}, {ID: 4, Type: "xdp"}, {ID: 1, Name: "b", Type: "xdp"}, {ID: 9, Name: "b", Type: "xdp"}})
+	got := group([]programs.Info{{ID: 9, Name: "b", Type: "xdp"}, {ID: 3, Name: "a", Type: "ext"}, {ID: 4, Type: "xdp"}, {ID: 1, Name: "b", Type: "xdp"}, {ID: 9, Name: "b", Type: "xdp"}})
 	if namesOf(got) != "a b unnamed_xdp" || !got[0].Uncounted || !slices.Equal(got[1].IDs, []uint32{1, 9}) {
 		t.Errorf("%+v", got)
 	}

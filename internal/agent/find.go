@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/org/ebpf-bench-gate/bpf"
+	"github.com/org/ebpf-bench-gate/bpf/programs"
 )
 
 // A look is what was found of an agent at one time.
@@ -31,35 +31,35 @@ func (a *Agent) look() (*look, error) {
 		return err
 	}
 	if a.p != nil {
-		held, n := bpf.Holdings(pids(a.p.members())...)
+		held, n := programs.Holdings(pids(a.p.members())...)
 		descriptors = n
 		_ = add(held, nil)
-		if err := add(bpf.Pinned(a.p.root() + "/sys/fs/bpf")); err != nil {
+		if err := add(programs.Pinned(a.p.root() + "/sys/fs/bpf")); err != nil {
 			return nil, err
 		}
 		if a.net != nil {
-			if err := add(bpf.OnInterfaces(a.net, "")); err != nil {
+			if err := add(programs.OnInterfaces(a.net, "")); err != nil {
 				return nil, err
 			}
 		}
 	}
 	for _, pid := range a.spec.Find.PIDs {
-		held, n := bpf.Holdings(append(pids(descendants(pid)), pid)...)
+		held, n := programs.Holdings(append(pids(descendants(pid)), pid)...)
 		descriptors += n
 		_ = add(held, nil)
 	}
 	for _, dir := range a.spec.Find.Pins {
-		if err := add(bpf.Pinned(dir)); err != nil {
+		if err := add(programs.Pinned(dir)); err != nil {
 			return nil, err
 		}
 	}
 	for _, dir := range a.spec.Find.Cgroups {
-		if err := add(bpf.OnCgroup(dir)); err != nil {
+		if err := add(programs.OnCgroup(dir)); err != nil {
 			return nil, err
 		}
 	}
 	for _, name := range a.spec.Find.Interfaces {
-		if err := add(bpf.OnInterfaces(nil, name)); err != nil {
+		if err := add(programs.OnInterfaces(nil, name)); err != nil {
 			return nil, err
 		}
 	}
@@ -72,7 +72,7 @@ func (a *Agent) look() (*look, error) {
 		// Older ones are somebody else's, which it looks at.
 		ids = slices.DeleteFunc(ids, func(id uint32) bool { return id <= a.last })
 	}
-	others, err := bpf.Describe(slices.Compact(ids))
+	others, err := programs.Describe(slices.Compact(ids))
 	if err != nil {
 		return nil, err
 	}
@@ -99,16 +99,16 @@ func (p Program) is(want string) bool {
 }
 
 // named are the programs that find: {names} means.
-func (a *Agent) named() ([]bpf.ProgramInfo, error) {
+func (a *Agent) named() ([]programs.Info, error) {
 	if len(a.spec.Find.Names) == 0 {
 		return nil, nil
 	}
-	ids, err := bpf.LoadedAfter(a.last)
+	ids, err := programs.LoadedAfter(a.last)
 	if err != nil {
 		return nil, err
 	}
-	all, err := bpf.Describe(ids)
-	return slices.DeleteFunc(all, func(p bpf.ProgramInfo) bool {
+	all, err := programs.Describe(ids)
+	return slices.DeleteFunc(all, func(p programs.Info) bool {
 		return !slices.ContainsFunc(a.spec.Find.Names, func(glob string) bool {
 			ok, _ := path.Match(glob, p.Name)
 			return ok
@@ -117,8 +117,8 @@ func (a *Agent) named() ([]bpf.ProgramInfo, error) {
 }
 
 // group puts programs of one name together, in the order of the names.
-func group(infos []bpf.ProgramInfo) []Program {
-	slices.SortFunc(infos, func(a, b bpf.ProgramInfo) int {
+func group(infos []programs.Info) []Program {
+	slices.SortFunc(infos, func(a, b programs.Info) int {
 		if d := strings.Compare(nameOf(a), nameOf(b)); d != 0 {
 			return d
 		}
@@ -140,7 +140,7 @@ func group(infos []bpf.ProgramInfo) []Program {
 }
 
 // nameOf is a name for what has none, too.
-func nameOf(p bpf.ProgramInfo) string {
+func nameOf(p programs.Info) string {
 	if p.Name == "" {
 		return "unnamed_" + p.Type
 	}

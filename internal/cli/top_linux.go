@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
-	"github.com/org/ebpf-bench-gate/bpf"
+	"github.com/org/ebpf-bench-gate/bpf/programs"
 )
 
 // topFlags are the flags of gate top.
@@ -87,7 +87,7 @@ func (f topFlags) check() error {
 }
 
 // shows tells whether the filters let a program through.
-func (f topFlags) shows(p bpf.ProgramInfo) bool {
+func (f topFlags) shows(p programs.Info) bool {
 	named := len(f.names) == 0 || slices.ContainsFunc(f.names, func(g string) bool {
 		ok, _ := path.Match(g, p.Name)
 		return ok
@@ -112,7 +112,7 @@ func (c Command) watch(ctx context.Context, f topFlags) error {
 		return err
 	}
 	defer release()
-	w, err := bpf.NewWatch(f.pids...)
+	w, err := programs.NewWatch(f.pids...)
 	if err != nil {
 		return err
 	}

@@ -5,18 +5,18 @@ import (
 	"testing"
 	"time"
 
-	"github.com/org/ebpf-bench-gate/bpf"
+	"github.com/org/ebpf-bench-gate/bpf/programs"
 )
 
 func TestTopTable(t *testing.T) {
 	long := strings.Repeat("long_", 30)
-	costs := []bpf.Cost{
-		{ProgramInfo: bpf.ProgramInfo{ID: 7, Type: "xdp", Name: "idle"}, Over: time.Second},
-		{ProgramInfo: bpf.ProgramInfo{ID: 8, Type: "xdp", Name: "busy"}, Over: 2 * time.Second, Runs: 1000, Time: time.Millisecond},
-		{ProgramInfo: bpf.ProgramInfo{ID: 9, Type: "ext", Tag: "0123456789abcdef"}, Over: time.Second, Uncounted: true},
+	costs := []programs.Cost{
+		{Info: programs.Info{ID: 7, Type: "xdp", Name: "idle"}, Over: time.Second},
+		{Info: programs.Info{ID: 8, Type: "xdp", Name: "busy"}, Over: 2 * time.Second, Runs: 1000, Time: time.Millisecond},
+		{Info: programs.Info{ID: 9, Type: "ext", Tag: "0123456789abcdef"}, Over: time.Second, Uncounted: true},
 		{
-			ProgramInfo: bpf.ProgramInfo{ID: 10, Type: "tracepoint", Name: long}, Over: time.Second, Runs: 10, Time: time.Second,
-			Holders: []bpf.Holder{{PID: 1, Command: "a"}, {PID: 2, Command: "b"}, {PID: 3, Command: "c"}, {PID: 4, Command: "d"}, {PID: 5, Command: "e"}},
+			Info: programs.Info{ID: 10, Type: "tracepoint", Name: long}, Over: time.Second, Runs: 10, Time: time.Second,
+			Holders: []programs.Holder{{PID: 1, Command: "a"}, {PID: 2, Command: "b"}, {PID: 3, Command: "c"}, {PID: 4, Command: "d"}, {PID: 5, Command: "e"}},
 		},
 	}
 	for _, tt := range []struct {

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/org/ebpf-bench-gate/bpf"
+	"github.com/org/ebpf-bench-gate/bpf/programs"
 )
 
 // A topTable is what gate top shows at one time. Its fields are those of the JSON.
@@ -30,16 +30,16 @@ type topTable struct {
 
 // A topProgram is a line of the table. Shares are in percent of one CPU.
 type topProgram struct {
-	ID        uint32       `json:"id"`
-	Name      string       `json:"name"`
-	Type      string       `json:"type"`
-	Tag       string       `json:"tag"`
-	Runs      float64      `json:"runs_per_second"`
-	NS        *float64     `json:"ns_per_run"` // null: it did not run
-	CPU       float64      `json:"cpu_percent"`
-	Misses    float64      `json:"recursion_misses_per_second,omitempty"`
-	Uncounted bool         `json:"uncounted,omitempty"`
-	Holders   []bpf.Holder `json:"held_by"`
+	ID        uint32            `json:"id"`
+	Name      string            `json:"name"`
+	Type      string            `json:"type"`
+	Tag       string            `json:"tag"`
+	Runs      float64           `json:"runs_per_second"`
+	NS        *float64          `json:"ns_per_run"` // null: it did not run
+	CPU       float64           `json:"cpu_percent"`
+	Misses    float64           `json:"recursion_misses_per_second,omitempty"`
+	Uncounted bool              `json:"uncounted,omitempty"`
+	Holders   []programs.Holder `json:"held_by"`
 }
 
 func (p topProgram) perRun() float64 {
@@ -49,15 +49,15 @@ func (p topProgram) perRun() float64 {
 	return *p.NS
 }
 
-func newTopTable(f topFlags, costs []bpf.Cost, now time.Time, over time.Duration) *topTable {
+func newTopTable(f topFlags, costs []programs.Cost, now time.Time, over time.Duration) *topTable {
 	t := &topTable{Time: now.UTC(), Interval: over.Seconds(), Programs: []topProgram{}, Loaded: len(costs)}
 	for _, c := range costs {
-		if !f.shows(c.ProgramInfo) {
+		if !f.shows(c.Info) {
 			continue
 		}
 		p := topProgram{ID: c.ID, Name: c.Name, Type: c.Type, Tag: c.Tag, Uncounted: c.Uncounted, Holders: c.Holders}
 		if p.Holders == nil {
-			p.Holders = []bpf.Holder{}
+			p.Holders = []programs.Holder{}
 		}
 		if s := c.Over.Seconds(); s > 0 {
 			p.Runs, p.CPU, p.Misses = float64(c.Runs)/s, 100*c.Time.Seconds()/s, float64(c.Misses)/s

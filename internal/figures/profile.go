@@ -19,7 +19,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/org/ebpf-bench-gate/bpf"
+	"github.com/org/ebpf-bench-gate/bpf/programs"
 )
 
 // mix is a load of functions whose shares are 10 to 1, and of system calls.
@@ -112,7 +112,7 @@ type profilerReading struct{ early, late, cpu float64 }
 // watchProfiler reads what the profiler that runs now holds, and what its program costs as a
 // share of all CPUs.
 func watchProfiler(ctx context.Context, total time.Duration) (r profilerReading) {
-	w, err := bpf.NewWatch()
+	w, err := programs.NewWatch()
 	if err != nil {
 		return r
 	}

@@ -35,7 +35,7 @@ import (
 
 // packages are those whose tests ask a kernel, and take no more than minutes on an
 // emulated CPU. Others may be named.
-var packages = []string{"bpf", "bpf/perfevent", "bpf/profiler", "internal/testkernel"}
+var packages = []string{"bpf", "bpf/perfevent", "bpf/profiler", "bpf/programs", "internal/testkernel"}
 
 // envObjects names a directory with what clang made, where the tests have run on this
 // host before.

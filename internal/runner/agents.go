@@ -17,6 +17,7 @@ import (
 
 	"github.com/org/ebpf-bench-gate/bench"
 	"github.com/org/ebpf-bench-gate/bpf"
+	"github.com/org/ebpf-bench-gate/bpf/programs"
 	"github.com/org/ebpf-bench-gate/internal/agent"
 	"github.com/org/ebpf-bench-gate/internal/work"
 )
@@ -167,8 +168,8 @@ func (l *agents) home() string {
 func (l *agents) discover(s *agentSide) error {
 	var dull, dispatched []string
 	t, err := l.turn(s, 0, func(a *agent.Agent) error {
-		programs, _ := a.Programs()
-		for _, p := range programs {
+		found, _ := a.Programs()
+		for _, p := range found {
 			l.known(s, p)
 			if p.Uncounted {
 				dispatched = append(dispatched, p.Name)
@@ -226,7 +227,7 @@ func (l *agents) known(s *agentSide, p agent.Program) {
 	if len(p.IDs) > 1 {
 		return // of two programs of one name, whose?
 	}
-	results, err := bpf.StaticByID(p.IDs[0])
+	results, err := programs.StaticByID(p.IDs[0])
 	if err != nil {
 		return // it has gone meanwhile, and its row will tell
 	}
@@ -267,7 +268,7 @@ func (l *agents) warn(format string, args ...any) {
 
 // A counted turn is what one side's agent did in a round.
 type agentTurn struct {
-	counts  map[string]bpf.Count // by name, programs of one name together
+	counts  map[string]programs.Count // by name, programs of one name together
 	offsets map[string]int
 	floor   float64 // ns a run of an empty program
 	figures []float64
@@ -370,18 +371,18 @@ func (l *agents) placed(s *agentSide, err error) error {
 
 // count has the work done, and counts what the agent's programs do meanwhile.
 func (l *agents) count(a *agent.Agent, round int) (_ *agentTurn, err error) {
-	c := &bpf.Counter{}
+	c := &programs.Counter{}
 	defer c.Close()
-	programs, _ := a.Programs()
-	t := &agentTurn{counts: map[string]bpf.Count{}, offsets: map[string]int{}}
+	found, _ := a.Programs()
+	t := &agentTurn{counts: map[string]programs.Count{}, offsets: map[string]int{}}
 	var owner []string
-	for _, p := range programs {
+	for _, p := range found {
 		for _, id := range p.IDs {
 			if _, err := c.Add(ebpf.ProgramID(id)); err != nil {
 				return nil, fmt.Errorf("%s: %w", p.Name, err)
 			}
 			owner = append(owner, p.Name)
-			t.offsets[p.Name] = bpf.OffsetByID(id)
+			t.offsets[p.Name] = programs.OffsetByID(id)
 		}
 	}
 	floor, err := bpf.NewFloor()

@@ -1,6 +1,6 @@
 //go:build linux
 
-package bpf
+package programs
 
 import (
 	"fmt"
@@ -119,7 +119,7 @@ func TestHolders(t *testing.T) {
 	}
 }
 
-func TestProgramInfo(t *testing.T) {
+func TestInfo(t *testing.T) {
 	testkernel.Require(t, testkernel.BPF)
 	p := named(t, "a_name_of_more_than_15_characters")
 	var info progInfo

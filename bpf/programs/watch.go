@@ -1,6 +1,6 @@
 //go:build linux
 
-package bpf
+package programs
 
 import (
 	"errors"
@@ -30,15 +30,15 @@ type Watch struct {
 
 // A watched program is one that the last reading saw.
 type watched struct {
-	ProgramInfo
+	Info
 	at   time.Time
-	last usage
+	last Usage
 	seen bool // by the reading that goes on
 }
 
 // A Cost is what a program cost since the reading before.
 type Cost struct {
-	ProgramInfo
+	Info
 	// Over is the time that the numbers are of; for a program that was loaded
 	// meanwhile, too.
 	Over time.Duration
@@ -60,7 +60,7 @@ type Cost struct {
 // NewWatch has the kernel count. With pids, it is about the programs that these
 // processes hold, else about all. It needs Linux 5.8 and CAP_SYS_ADMIN.
 func NewWatch(pids ...int) (*Watch, error) {
-	stats, err := enableStats()
+	stats, err := EnableStats()
 	if err != nil {
 		return nil, err
 	}
@@ -126,20 +126,20 @@ func (w *Watch) readOne(id uint32) (Cost, error) {
 	}
 	k, old := w.known[id]
 	u := w.info.usage()
-	d := u.sub(k.last)
+	d := u.Sub(k.last)
 	if !old {
-		k.ProgramInfo = w.info.describe(fd)
+		k.Info = w.info.describe(fd)
 		// What it ran before it was seen for the first time, it ran since it
 		// was loaded.
 		k.at = now
 		if since := sinceBoot() - k.Loaded; w.started && since > 0 {
 			k.at = now.Add(-since)
 		} else {
-			d = usage{}
+			d = Usage{}
 		}
 	}
 	c := Cost{
-		ProgramInfo: k.ProgramInfo, Over: now.Sub(k.at), Runs: d.runs, Time: time.Duration(d.ns), Misses: d.misses,
+		Info: k.Info, Over: now.Sub(k.at), Runs: d.Runs, Time: time.Duration(d.NS), Misses: d.Misses,
 		Uncounted: ebpf.ProgramType(w.info.typ) == ebpf.Extension, Holders: w.holders[id],
 	}
 	k.at, k.last, k.seen = now, u, true
@@ -161,7 +161,7 @@ func (w *Watch) look() {
 // Partly tells that the last search for holders did not get to its end.
 func (w *Watch) Partly() bool { return w.partly }
 
-// sinceBoot is the time by the clock of [ProgramInfo.Loaded].
+// sinceBoot is the time by the clock of [Info.Loaded].
 func sinceBoot() time.Duration {
 	var ts unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts) != nil {

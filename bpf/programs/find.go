@@ -1,6 +1,6 @@
 //go:build linux
 
-package bpf
+package programs
 
 import (
 	"bytes"
@@ -31,8 +31,8 @@ import (
 
 // Describe says what the programs of the ids are, in their order. Those that are
 // gone are left out.
-func Describe(ids []uint32) ([]ProgramInfo, error) {
-	all := make([]ProgramInfo, 0, len(ids))
+func Describe(ids []uint32) ([]Info, error) {
+	all := make([]Info, 0, len(ids))
 	info := new(progInfo)
 	for _, id := range ids {
 		p, err := describeProgram(id, info)
@@ -47,14 +47,14 @@ func Describe(ids []uint32) ([]ProgramInfo, error) {
 	return all, nil
 }
 
-func describeProgram(id uint32, info *progInfo) (ProgramInfo, error) {
+func describeProgram(id uint32, info *progInfo) (Info, error) {
 	fd, err := programFD(id)
 	if err != nil {
-		return ProgramInfo{}, err
+		return Info{}, err
 	}
 	defer unix.Close(fd)
 	if err := info.read(fd); err != nil {
-		return ProgramInfo{}, fmt.Errorf("program %d: %w", id, err)
+		return Info{}, fmt.Errorf("program %d: %w", id, err)
 	}
 	return info.describe(fd), nil
 }
@@ -120,9 +120,9 @@ func OffsetByID(id uint32) int {
 	return int(*first & 63)
 }
 
-// LastProgram is the id of the youngest program, or 0. Programs that are loaded from
+// Last is the id of the youngest program, or 0. Programs that are loaded from
 // now on have larger ones.
-func LastProgram() (last uint32, err error) {
+func Last() (last uint32, err error) {
 	for id := uint32(0); ; last = id {
 		if id, err = nextProgram(id); err != nil {
 			return 0, explainIDs(err)

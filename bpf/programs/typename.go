@@ -1,4 +1,4 @@
-package bpf
+package programs
 
 import (
 	"strings"
@@ -6,8 +6,8 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-// typeName is the program's type in the words of bpftool.
-func typeName(t ebpf.ProgramType) string {
+// TypeName is the program's type in the words of bpftool.
+func TypeName(t ebpf.ProgramType) string {
 	if n, ok := typeNames[t]; ok {
 		return n
 	}

@@ -1,6 +1,6 @@
 //go:build linux
 
-package bpf
+package programs
 
 import (
 	"bytes"

@@ -1,6 +1,6 @@
 //go:build linux
 
-package bpf
+package programs
 
 import (
 	"errors"
@@ -20,9 +20,9 @@ import (
 // gone; and it has the kernel count only inside of Round.
 type Counter struct {
 	progs  []*ebpf.Program
-	meters []*meter
+	meters []*Meter
 	infos  []Count // with no counts
-	before []usage // when the round began, or when the program was added in it
+	before []Usage // when the round began, or when the program was added in it
 }
 
 // A Count is what the kernel has counted of one program in one round.
@@ -41,7 +41,7 @@ type Count struct {
 
 // PerRun is the time of one run in ns; 0 if there was none.
 func (c Count) PerRun() float64 {
-	return usage{ns: uint64(c.Time), runs: c.Runs}.perRun()
+	return Usage{NS: uint64(c.Time), Runs: c.Runs}.PerRun()
 }
 
 // Add takes a program by its id and returns its place among the counts. A program
@@ -73,12 +73,12 @@ func (c *Counter) add(p *ebpf.Program) (int, error) {
 		return 0, fmt.Errorf("count %s: %w", p, err)
 	}
 	id, _ := info.ID()
-	what := Count{ID: id, Name: info.Name, Type: typeName(info.Type)}
+	what := Count{ID: id, Name: info.Name, Type: TypeName(info.Type)}
 	if name := fullName(p); name != "" {
 		what.Name = name
 	}
-	m := newMeter(p)
-	u, err := m.read()
+	m := NewMeter(p)
+	u, err := m.Read()
 	if err != nil {
 		p.Close()
 		return 0, fmt.Errorf("count %s: %w", what.Name, err)
@@ -110,11 +110,11 @@ func fullName(p *ebpf.Program) string {
 // error is returned as it is.
 func (c *Counter) Round(work func() error) (counts []Count, err error) {
 	for i, m := range c.meters {
-		if c.before[i], err = m.agreed(); err != nil {
+		if c.before[i], err = m.Agreed(); err != nil {
 			return nil, fmt.Errorf("%s: %w", c.infos[i].Name, err)
 		}
 	}
-	stats, err := enableStats()
+	stats, err := EnableStats()
 	if err != nil {
 		return nil, err
 	}
@@ -130,13 +130,13 @@ func (c *Counter) Round(work func() error) (counts []Count, err error) {
 	}
 	counts = make([]Count, len(c.meters))
 	for i, m := range c.meters {
-		now, err := m.agreed()
+		now, err := m.Agreed()
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", c.infos[i].Name, err)
 		}
-		now = now.sub(c.before[i])
+		now = now.Sub(c.before[i])
 		counts[i] = c.infos[i]
-		counts[i].Runs, counts[i].Time, counts[i].Misses = now.runs, time.Duration(now.ns), now.misses
+		counts[i].Runs, counts[i].Time, counts[i].Misses = now.Runs, time.Duration(now.NS), now.Misses
 	}
 	return counts, nil
 }
@@ -152,11 +152,11 @@ const (
 func (c *Counter) settle() error {
 	runs := func() (sum uint64, err error) {
 		for _, m := range c.meters {
-			u, err := m.read()
+			u, err := m.Read()
 			if err != nil {
 				return 0, err
 			}
-			sum += u.runs
+			sum += u.Runs
 		}
 		return sum, nil
 	}

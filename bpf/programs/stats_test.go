@@ -1,6 +1,6 @@
 //go:build linux
 
-package bpf
+package programs
 
 import (
 	"strings"
@@ -15,16 +15,16 @@ func TestParseUsage(t *testing.T) {
 	const whole = "pos:\t0\nflags:\t02000002\nprog_type:\t6\nrun_time_ns:\t12345678901\nrun_cnt:\t42\nrecursion_misses:\t3\nverified_insns:\t7\n"
 	for _, tt := range []struct {
 		name, text string
-		want       usage
+		want       Usage
 		err        string
 	}{
-		{"whole", whole, usage{12345678901, 42, 3}, ""},
-		{"before 5.12", strings.ReplaceAll(whole, "recursion_misses:\t3\n", ""), usage{12345678901, 42, 0}, ""},
-		{"no newline at the end", "run_time_ns:\t1\nrun_cnt:\t2", usage{1, 2, 0}, ""},
-		{"empty", "", usage{}, "no run_time_ns"},
-		{"a map", "map_type:\t1\nkey_size:\t4\n", usage{}, "no run_time_ns"},
-		{"half", "run_cnt:\t2\nrecursion_misses:\t1\n", usage{}, "no run_time_ns"},
-		{"no number", "run_time_ns:\t1\nrun_cnt:\t-2\n", usage{}, "not a number"},
+		{"whole", whole, Usage{12345678901, 42, 3}, ""},
+		{"before 5.12", strings.ReplaceAll(whole, "recursion_misses:\t3\n", ""), Usage{12345678901, 42, 0}, ""},
+		{"no newline at the end", "run_time_ns:\t1\nrun_cnt:\t2", Usage{1, 2, 0}, ""},
+		{"empty", "", Usage{}, "no run_time_ns"},
+		{"a map", "map_type:\t1\nkey_size:\t4\n", Usage{}, "no run_time_ns"},
+		{"half", "run_cnt:\t2\nrecursion_misses:\t1\n", Usage{}, "no run_time_ns"},
+		{"no number", "run_time_ns:\t1\nrun_cnt:\t-2\n", Usage{}, "not a number"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got, err := parseUsage([]byte(tt.text))
@@ -36,15 +36,15 @@ func TestParseUsage(t *testing.T) {
 }
 
 func TestUsage(t *testing.T) {
-	a, b := usage{1000, 10, 1}, usage{4000, 30, 2}
-	d := b.sub(a)
-	if d != (usage{3000, 20, 1}) || d.perRun() != 150 {
-		t.Errorf("%+v, %g ns a run", d, d.perRun())
+	a, b := Usage{1000, 10, 1}, Usage{4000, 30, 2}
+	d := b.Sub(a)
+	if d != (Usage{3000, 20, 1}) || d.PerRun() != 150 {
+		t.Errorf("%+v, %g ns a run", d, d.PerRun())
 	}
-	if a.add(d) != b {
-		t.Errorf("%+v", a.add(d))
+	if a.Add(d) != b {
+		t.Errorf("%+v", a.Add(d))
 	}
-	if got := (usage{}).perRun(); got != 0 {
+	if got := (Usage{}).PerRun(); got != 0 {
 		t.Errorf("no runs take %g ns", got)
 	}
 }
@@ -53,7 +53,7 @@ func TestMeter(t *testing.T) {
 	testkernel.Require(t, testkernel.BPF, testkernel.Stats)
 	testkernel.NoLeaks(t)
 	p := empty(t, ebpf.XDP)
-	stats, err := enableStats()
+	stats, err := EnableStats()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,23 +64,23 @@ func TestMeter(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	u, err := newMeter(p).agreed()
+	u, err := NewMeter(p).Agreed()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if u.runs != runs || u.ns == 0 || u.misses != 0 {
+	if u.Runs != runs || u.NS == 0 || u.Misses != 0 {
 		t.Errorf("%+v after %d runs", u, runs)
 	}
 }
 
 // A meter must not take another file for a program.
 func TestMeterOfNoProgram(t *testing.T) {
-	m := &meter{path: "/proc/self/fdinfo/0"}
-	if u, err := m.read(); err == nil {
+	m := &Meter{path: "/proc/self/fdinfo/0"}
+	if u, err := m.Read(); err == nil {
 		t.Errorf("standard input has %+v", u)
 	}
 	m.path = "/proc/self/fdinfo/1000000"
-	if u, err := m.read(); err == nil {
+	if u, err := m.Read(); err == nil {
 		t.Errorf("a closed file has %+v", u)
 	}
 }

@@ -1,6 +1,6 @@
 //go:build linux
 
-package bpf
+package programs
 
 import (
 	"errors"
@@ -22,7 +22,7 @@ import (
 func TestFindLoaded(t *testing.T) {
 	testkernel.Require(t, testkernel.BPF)
 	testkernel.NoLeaks(t)
-	last, err := LastProgram()
+	last, err := Last()
 	if err != nil {
 		t.Fatal(err)
 	}

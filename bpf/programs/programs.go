@@ -1,6 +1,6 @@
 //go:build linux
 
-package bpf
+package programs
 
 import (
 	"encoding/hex"
@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A ProgramInfo says what a program in the kernel is, whoever loaded it.
-type ProgramInfo struct {
+// An Info says what a program in the kernel is, whoever loaded it.
+type Info struct {
 	// ID is the kernel's number of the program, which no later one gets: ids
 	// count upwards (idr_alloc_cyclic in kernel/bpf/syscall.c).
 	ID   uint32
@@ -126,10 +126,10 @@ func (p *progInfo) get(fd int) error {
 }
 
 // usage is what the kernel has counted.
-func (p *progInfo) usage() usage { return usage{p.runTime, p.runs, p.misses} }
+func (p *progInfo) usage() Usage { return Usage{p.runTime, p.runs, p.misses} }
 
 // describe tells what the program is that info was read of.
-func (p *progInfo) describe(fd int) ProgramInfo {
+func (p *progInfo) describe(fd int) Info {
 	name := unix.ByteSliceToString(p.name[:])
 	// The kernel keeps 15 characters, so a shorter name is whole.
 	if len(name) == len(p.name)-1 && p.btfID != 0 {
@@ -137,8 +137,8 @@ func (p *progInfo) describe(fd int) ProgramInfo {
 			name = long
 		}
 	}
-	return ProgramInfo{
-		ID: p.id, Type: typeName(ebpf.ProgramType(p.typ)), Name: printable(name),
+	return Info{
+		ID: p.id, Type: TypeName(ebpf.ProgramType(p.typ)), Name: printable(name),
 		Tag: hex.EncodeToString(p.tag[:]), Loaded: time.Duration(p.loadTime),
 	}
 }
