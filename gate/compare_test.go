@@ -251,6 +251,20 @@ func TestUnpaired(t *testing.T) {
 	}
 }
 
+// Nothing is below zero: neither is the end of an interval, though the shift between two
+// samples of which one is skewed may be.
+func TestNothingBelowZero(t *testing.T) {
+	base := result(bench.Latency, 0, 10, 11, 12, 10, 11, 900, 950, 12, 10, 870, 11, 12)
+	head := result(bench.Latency, 0, 2, 1, 2, 1, 2, 1, 2, 1, 2, 1, 2, 1)
+	c := gate.Compare(newRun("a", "s1", base), newRun("b", "s2", head), latencyPolicy(0.05)).Comparisons[0]
+	if c.Verdict != gate.Improved || c.Change == nil || *c.Change < -1 || c.Interval == nil || c.Interval.Low != -1 || c.Interval.High > 0 {
+		t.Errorf("%v, %+v", *c.Change, c.Interval)
+	}
+	if *c.Head < 0 || c.Interval.Low > *c.Change || c.Interval.High < *c.Change {
+		t.Errorf("%g to %g, %+v", *c.Base, *c.Head, c.Interval)
+	}
+}
+
 func TestTold(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(25, 1))
 	b, h := pair(rnd, 60, 0, 0.5)

@@ -318,13 +318,15 @@ func (w *row) show(v *view, errorLow, errorHigh, share float64) {
 	if v.scale == 0 {
 		return
 	}
+	// Nothing is below zero, and so no change below -100%, though a shift of one sample
+	// against another may be estimated there.
 	if e := v.shift.Estimate(); finite(e) {
-		w.Change = pointer(w.sign() * e)
+		w.Change = pointer(max(w.sign()*e, -1))
 	}
 	low, high := v.shift.Lower(errorLow), v.shift.Upper(errorHigh)
 	if finite(low) && finite(high) && errorLow > 0 && errorHigh > 0 {
 		w.Interval = &Interval{
-			Low: math.Min(w.sign()*low, w.sign()*high), High: math.Max(w.sign()*low, w.sign()*high),
+			Low: max(min(w.sign()*low, w.sign()*high), -1), High: max(w.sign()*low, w.sign()*high, -1),
 			// Rounded, so that equal levels of different looks are equal.
 			Level: math.Round((1-(errorLow+errorHigh)/share)*1e12) / 1e12,
 		}
