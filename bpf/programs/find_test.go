@@ -237,6 +237,7 @@ func TestFindOnCgroup(t *testing.T) {
 	testkernel.Require(t, testkernel.BPF, testkernel.Net)
 	testkernel.NoLeaks(t)
 	// A hierarchy mounted on a thread of its own.
+	root := t.TempDir()
 	p := empty(t, ebpf.CGroupSKB)
 	done := make(chan error)
 	var ids, none []uint32
@@ -248,10 +249,10 @@ func TestFindOnCgroup(t *testing.T) {
 			if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 				return err
 			}
-			if err := unix.Mount("cgroup2", "/mnt", "cgroup2", 0, ""); err != nil {
+			if err := unix.Mount("cgroup2", root, "cgroup2", 0, ""); err != nil {
 				return err
 			}
-			dir := "/mnt/gate-find-test"
+			dir := filepath.Join(root, "gate-find-test")
 			if err := os.Mkdir(dir, 0o755); err != nil {
 				return err
 			}

@@ -36,7 +36,7 @@ type outcome struct {
 
 var (
 	ending = regexp.MustCompile(`^( *)--- (PASS|FAIL|SKIP): (\S+)`)
-	turn   = regexp.MustCompile(`^=== (?:RUN|CONT|NAME) +(\S+)`)
+	turn   = regexp.MustCompile(`^=== (?:RUN|PAUSE|CONT|NAME) +(\S+)`)
 )
 
 // maxPending bounds what is kept of one test.
@@ -78,15 +78,17 @@ func (r *results) line(l string) {
 		r.notes = append(r.notes, "module "+note)
 		return
 	}
+	if t := turn.FindStringSubmatch(l); t != nil {
+		r.running = t[1]
+		return
+	}
 	m := ending.FindStringSubmatch(l)
 	if m == nil {
 		if len(r.pending) < maxPending {
 			r.pending = append(r.pending, l)
 		}
 		// The endings of subtests come all together, behind that of their parent.
-		if t := turn.FindStringSubmatch(l); t != nil {
-			r.running = t[1]
-		} else if text := strings.TrimSpace(l); text != "" && r.said != nil {
+		if text := strings.TrimSpace(l); text != "" && r.said != nil {
 			r.said[r.running] = text
 		}
 		return
