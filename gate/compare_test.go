@@ -257,7 +257,10 @@ func TestNothingBelowZero(t *testing.T) {
 	base := result(bench.Latency, 0, 10, 11, 12, 10, 11, 900, 950, 12, 10, 870, 11, 12)
 	head := result(bench.Latency, 0, 2, 1, 2, 1, 2, 1, 2, 1, 2, 1, 2, 1)
 	c := gate.Compare(newRun("a", "s1", base), newRun("b", "s2", head), latencyPolicy(0.05)).Comparisons[0]
-	if c.Verdict != gate.Improved || c.Change == nil || *c.Change < -1 || c.Interval == nil || c.Interval.Low != -1 || c.Interval.High > 0 {
+	if c.Verdict != gate.Improved || c.Change == nil || c.Interval == nil {
+		t.Fatalf("%v: %+v, %+v", c.Verdict, c.Change, c.Interval)
+	}
+	if *c.Change < -1 || c.Interval.Low != -1 || c.Interval.High >= 0 {
 		t.Errorf("%v, %+v", *c.Change, c.Interval)
 	}
 	if *c.Head < 0 || c.Interval.Low > *c.Change || c.Interval.High < *c.Change {

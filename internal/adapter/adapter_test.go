@@ -181,7 +181,7 @@ func TestMistakes(t *testing.T) {
 		{"gobench", strings.Repeat("a", 1<<20), "f:1:1: the line is too long"},
 		{"gobench", `{"Action":"output","Package":"p","Output":"BenchmarkA 1 "}` + "\n" +
 			`{"Action":"output","Package":"p","Output":"NaN ns/op\n"}`, "f:2:1: ns/op of \"p.A\" is not a finite number"},
-		{"gobench", `{"Action":"start"}` + "\n" + `{"Action":"output","Out`, "f:2:23: the file is cut off"},
+		{"gobench", `{"Action":"start"}` + "\n" + `{"Action":"output","Out`, "f:2:24: the file is cut off"},
 		{"gobench", `{"Action":"start"}` + "\n" + `{"Action":output}` + "\n\n", "f:2:11: invalid character 'o'"},
 		{"gobench", `{"Action":"output","Package":"p","Output":"BenchmarkA 1 2 ns/op"}`, "no results of gobench in it"},
 		{"libtest", "running 1 test\ntest a ... bench:   x ns/iter (+/- 1)", "f:2:1: expected a time"},

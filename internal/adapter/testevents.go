@@ -1,11 +1,7 @@
 package adapter
 
 import (
-	"bufio"
 	"bytes"
-	"cmp"
-	"encoding/json"
-	"errors"
 	"io"
 	"strings"
 	"time"
@@ -19,38 +15,34 @@ func isTestEvents(s shape) bool {
 // line whole: packages that are tested side by side write by turns, and a benchmark's line
 // comes in two parts.
 type testEvents struct {
-	s     *source
-	scan  *bufio.Scanner
+	w     *walker
 	parts map[string][]byte // the beginnings of lines, by package
 	open  int               // bytes of them
 	pkg   string            // of the line that was given away last
 	out   []byte            // what is to be given away
-	n     int               // the event that was read last
-	from  []int32           // of which event the lines are that were given away
+	from  []int32           // where in the file the lines are that were given away
+
+	// The event that was read last.
+	time, action, of, test, output string
+	fields                         map[string]func()
 }
 
 func newTestEvents(s *source) *testEvents {
-	e := &testEvents{s: s, scan: bufio.NewScanner(s.in), parts: map[string][]byte{}}
-	e.scan.Buffer(nil, maxLine)
+	e := &testEvents{w: s.walker(), parts: map[string][]byte{}}
+	e.fields = map[string]func(){}
+	for key, to := range map[string]*string{"Time": &e.time, "Action": &e.action, "Package": &e.of, "Test": &e.test, "Output": &e.output} {
+		e.fields[key] = func() { *to = e.w.text() }
+	}
 	s.at = e.place
 	return e
-}
-
-type testEvent struct {
-	Time                          time.Time
-	Action, Package, Test, Output string
 }
 
 // Read implements [io.Reader].
 func (e *testEvents) Read(p []byte) (int, error) {
 	for len(e.out) == 0 {
-		if !e.scan.Scan() {
-			return 0, cmp.Or(e.scan.Err(), io.EOF)
+		if !e.event() {
+			return 0, io.EOF
 		}
-		e.n++
-		if line := bytes.TrimSpace(e.scan.Bytes()); len(line) > 0 && line[0] == '{' {
-			e.event(line)
-		} // else go itself says something
 	}
 	n := copy(p, e.out)
 	e.out = e.out[n:]
@@ -59,31 +51,27 @@ func (e *testEvents) Read(p []byte) (int, error) {
 
 var _ io.Reader = (*testEvents)(nil)
 
-func (e *testEvents) event(line []byte) {
-	var v testEvent
-	if err := json.Unmarshal(line, &v); err != nil {
-		col := 1
-		var syntax *json.SyntaxError
-		if errors.As(err, &syntax) {
-			col = max(int(syntax.Offset), 1)
-		}
-		if !e.scan.Scan() && err.Error() == "unexpected end of JSON input" {
-			err = io.ErrUnexpectedEOF
-		}
-		e.s.at = func() (int, int) { return e.n, col }
-		e.s.broken(err)
+// event reads the next one, or tells that there is none.
+func (e *testEvents) event() bool {
+	e.w.at = e.w.place // mistakes are the event's, not of the line that is read behind it
+	defer func() { e.w.at = e.place }()
+	if !e.w.more() {
+		return false
 	}
-	if e.s.set.Time.IsZero() {
-		e.s.set.Time = v.Time
+	e.time, e.action, e.of, e.test, e.output = "", "", "", "", ""
+	e.w.fields("an event", e.fields)
+	if e.w.set.Time.IsZero() {
+		e.w.set.Time, _ = time.Parse(time.RFC3339Nano, e.time)
 	}
-	switch name, ok := strings.CutPrefix(v.Test, "Benchmark"); {
-	case v.Action == "output":
-		e.said(v.Package, v.Output)
-	case ok && v.Action == "fail":
-		e.s.skip(v.Package+"."+name, "it failed")
-	case ok && v.Action == "skip":
-		e.s.skip(v.Package+"."+name, "it skipped itself")
+	switch name, ok := strings.CutPrefix(e.test, "Benchmark"); {
+	case e.action == "output":
+		e.said(e.of, e.output)
+	case ok && e.action == "fail":
+		e.w.source.skip(e.of+"."+name, "it failed")
+	case ok && e.action == "skip":
+		e.w.source.skip(e.of+"."+name, "it skipped itself")
 	}
+	return true
 }
 
 // said takes output of a package, and gives away what lines are whole.
@@ -100,8 +88,7 @@ func (e *testEvents) said(pkg, text string) {
 		part = part[end:]
 	}
 	if e.open -= end; e.open > maxLine {
-		e.s.at = func() (int, int) { return e.n, 1 }
-		e.s.fail("the line is too long")
+		e.w.fail("the line is too long")
 	}
 	if len(part) > 0 {
 		e.parts[pkg] = part
@@ -112,15 +99,16 @@ func (e *testEvents) said(pkg, text string) {
 
 func (e *testEvents) give(lines []byte) {
 	e.out = append(e.out, lines...)
+	line, _ := e.w.place()
 	for range bytes.Count(lines, []byte("\n")) {
-		e.from = append(e.from, int32(e.n))
+		e.from = append(e.from, int32(line))
 	}
 }
 
 // place is where the line of text came from that the reader of benchfmt is at.
 func (e *testEvents) place() (line, col int) {
-	if i := e.s.line - 1; i >= 0 && i < len(e.from) {
-		return int(e.from[i]), 1
+	if n := len(e.from); n > 0 {
+		return int(e.from[min(max(e.w.line, 1), n)-1]), 1
 	}
-	return max(e.n, 1), 1
+	return 1, 1
 }

@@ -23,12 +23,20 @@ type walker struct {
 	holds bool
 }
 
-// walk reads a file that is one JSON value.
-func (s *source) walk(value func(w *walker)) {
+func (s *source) walker() *walker {
 	s.in.track = true
 	w := &walker{source: s, d: json.NewDecoder(s.in)}
 	w.d.UseNumber()
-	s.at = func() (int, int) { return s.in.place(w.from) }
+	s.at = w.place
+	return w
+}
+
+// place is where the last token began.
+func (w *walker) place() (line, col int) { return w.in.place(w.from) }
+
+// walk reads a file that is one JSON value.
+func (s *source) walk(value func(w *walker)) {
+	w := s.walker()
 	value(w)
 	if t, err := w.d.Token(); err == nil || !errors.Is(err, io.EOF) {
 		w.placeEnd(t, err)
@@ -38,20 +46,24 @@ func (s *source) walk(value func(w *walker)) {
 
 // stream reads a file that is one JSON value after the other.
 func (s *source) stream(value func(w *walker)) {
-	s.in.track = true
-	w := &walker{source: s, d: json.NewDecoder(s.in)}
-	w.d.UseNumber()
-	s.at = func() (int, int) { return s.in.place(w.from) }
-	for w.d.More() {
+	for w := s.walker(); w.more(); {
 		value(w)
+	}
+}
+
+// more tells whether a stream has another value.
+func (w *walker) more() bool {
+	if w.d.More() {
+		return true
 	}
 	if t, err := w.d.Token(); !errors.Is(err, io.EOF) {
 		w.placeEnd(t, err)
 		if err == nil {
-			s.fail("expected an object")
+			w.fail("expected an object")
 		}
-		s.broken(err)
+		w.broken(err)
 	}
+	return false
 }
 
 // token is the next one.

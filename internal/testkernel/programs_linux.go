@@ -43,7 +43,7 @@ func StatsOff(t testing.TB, when string) {
 		}
 		if after, err := p.Stats(); err != nil {
 			t.Fatal(err)
-		} else if after.RunCount == before.RunCount {
+		} else if *after == *before {
 			return
 		}
 		if time.Now().After(end) {
