@@ -3,11 +3,9 @@
 package profiler
 
 import (
-	"bufio"
 	"context"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -15,7 +13,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -23,96 +20,6 @@ import (
 
 	"github.com/org/ebpf-bench-gate/internal/testkernel"
 )
-
-// envLoad makes the test binary one of the loads, which never end by themselves.
-const envLoad = "GATE_TEST_LOAD"
-
-var loads = map[string]func(){
-	"spin": func() { ready(); spin() },
-	"nap":  func() { ready(); nap() },
-	"parent": func() {
-		c := exec.Command("/proc/self/exe")
-		c.Env = append(os.Environ(), envLoad+"=spin")
-		c.SysProcAttr = &unix.SysProcAttr{Pdeathsig: unix.SIGKILL}
-		c.Stdout = os.Stdout
-		runtime.LockOSThread()
-		if err := c.Start(); err != nil {
-			fmt.Println(err)
-			os.Exit(1)
-		}
-		_ = c.Wait()
-	},
-	"threads": func() {
-		var all sync.WaitGroup
-		for range manyThreads {
-			all.Add(1)
-			go func() {
-				runtime.LockOSThread()
-				all.Done()
-				nap()
-			}()
-		}
-		all.Wait()
-		ready()
-		select {}
-	},
-}
-
-const manyThreads = 2000
-
-// TestMain lets the test binary be a load.
-func TestMain(m *testing.M) {
-	if load := os.Getenv(envLoad); load != "" {
-		loads[load]()
-	}
-	os.Exit(m.Run())
-}
-
-func ready() { fmt.Println("ready") }
-
-var sink uint64
-
-//go:noinline
-func spin() {
-	// In registers: the race detector's own functions would be what is busy.
-	sum := uint64(0)
-	for i := uint64(1); ; i++ {
-		if sum += i*i | 1; sum == 0 {
-			sink = i
-		}
-	}
-}
-
-//go:noinline
-func nap() {
-	for {
-		ts := unix.NsecToTimespec(int64(3 * time.Millisecond))
-		_ = unix.Nanosleep(&ts, nil)
-	}
-}
-
-// startLoad starts a load and waits until it is at work.
-func startLoad(t testing.TB, name string) (pid int) {
-	t.Helper()
-	c := exec.Command("/proc/self/exe")
-	c.Env = append(os.Environ(), envLoad+"="+name)
-	c.SysProcAttr = &unix.SysProcAttr{Setpgid: true}
-	out, err := c.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = unix.Kill(-c.Process.Pid, unix.SIGKILL)
-		_ = c.Wait()
-	})
-	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "ready\n" {
-		t.Fatalf("the load %s said %q, %v", name, line, err)
-	}
-	return c.Process.Pid
-}
 
 // within tells whether an address is in a function of this binary, which loads are, too.
 func within(addr uint64, f any) bool {
