@@ -386,6 +386,9 @@ func (w *workspace) benchmarks(sides []runner.Side, only []string) ([]bench.Benc
 	if w.suite == nil {
 		all, skips := runner.BuiltIn(head, packet.BuiltIn())
 		all, err := runner.Select(all, only)
+		if err != nil {
+			err = fmt.Errorf("%w: gate's own, since --config names no file that has others", err)
+		}
 		return all, skips, err
 	}
 	all := w.suite.Benchmarks
