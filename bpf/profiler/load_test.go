@@ -19,20 +19,10 @@ import (
 const envLoad = "GATE_TEST_LOAD"
 
 var loads = map[string]func(){
-	"spin": func() { ready(); spin() },
-	"nap":  func() { ready(); nap() },
-	"parent": func() {
-		c := exec.Command("/proc/self/exe")
-		c.Env = append(os.Environ(), envLoad+"=spin")
-		c.SysProcAttr = &unix.SysProcAttr{Pdeathsig: unix.SIGKILL}
-		c.Stdout = os.Stdout
-		runtime.LockOSThread()
-		if err := c.Start(); err != nil {
-			fmt.Println(err)
-			os.Exit(1)
-		}
-		_ = c.Wait()
-	},
+	"spin":     func() { ready(); spin() },
+	"nap":      func() { ready(); nap() },
+	"parent":   func() { parent(unix.SIGKILL) },
+	"outlived": func() { parent(0) }, // by its child, which goes with the process group
 	"threads": func() {
 		var all sync.WaitGroup
 		for range manyThreads {
@@ -57,6 +47,20 @@ func TestMain(m *testing.M) {
 		loads[load]()
 	}
 	os.Exit(m.Run())
+}
+
+// parent has a child that spins, and gets a signal when its parent ends.
+func parent(sig unix.Signal) {
+	c := exec.Command("/proc/self/exe")
+	c.Env = append(os.Environ(), envLoad+"=spin")
+	c.SysProcAttr = &unix.SysProcAttr{Pdeathsig: sig}
+	c.Stdout = os.Stdout
+	runtime.LockOSThread()
+	if err := c.Start(); err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	_ = c.Wait()
 }
 
 func ready() { fmt.Println("ready") }

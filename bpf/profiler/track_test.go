@@ -22,7 +22,7 @@ func TestDeserted(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.Close()
-	parent := startLoad(t, "parent")
+	parent := startLoad(t, "outlived")
 	if err := errors.Join(p.Track(parent), p.Start()); err != nil {
 		t.Fatal(err)
 	}
